@@ -64,7 +64,8 @@ pub(crate) struct Args {
     /// Most clients that are connected at once; others are turned away
     #[arg(long, value_name = "N", default_value_t = 200)]
     max_connections: usize,
-    /// Most queries that run at once; others wait
+    /// Most queries that run at once; others wait. A user of --users without queries=N has three
+    /// quarters of them
     #[arg(long, value_name = "N", default_value_t = 32)]
     max_queries: usize,
     /// Largest message that a client may send

@@ -8,6 +8,7 @@ use datafusion::common::{ParamValues, ScalarValue};
 use pagecast_sql::Held;
 use pagecast_sql::query::Query;
 use tokio::io::AsyncWrite;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::keeping::Kept;
@@ -151,6 +152,8 @@ async fn flush<W: AsyncWrite + Unpin>(
     stop: &mut Stop,
 ) -> Result<(), Problem> {
     if let Ok(sent) = timeout(PATIENCE, stop.of(writer.flush())).await {
+        // Rows take a thread as long as the network takes them: others have their turn between.
+        yield_now().await;
         return sent;
     }
     standing.wait(client, "a statement whose client does not read")?;

@@ -20,6 +20,11 @@ use super::stop::Closing;
 /// How long the network may not hear of a client before it counts as gone.
 const UNHEARD: Duration = Duration::from_secs(120);
 
+/// Bytes that wait in the network for a client to read, beside those that are on their way: whoever
+/// does not read is noticed early.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES: u32 = 128 << 10;
+
 /// Where clients connect.
 pub struct Listeners {
     /// Those of PostgreSQL.
@@ -119,7 +124,10 @@ fn prepare(tcp: &TcpStream) -> std::io::Result<()> {
     let alive = TcpKeepalive::new().with_time(UNHEARD / 2).with_interval(UNHEARD / 8).with_retries(4);
     socket.set_tcp_keepalive(&alive)?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(UNHEARD))?;
+    {
+        socket.set_tcp_user_timeout(Some(UNHEARD))?;
+        socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    }
     Ok(())
 }
 

@@ -231,11 +231,16 @@ impl Server {
         let keeper = Arc::new(Keeper::new(&self.kept, &ctx.runtime_env().memory_pool));
         Ok(Account {
             ctx,
-            places: limited(user.and_then(|user| user.queries)),
+            places: limited(user.map(|user| user.queries.unwrap_or_else(|| self.queries_of_one()))),
             connections: limited(user.and_then(|user| user.connections)),
             administrator: user.is_some_and(|user| user.administrator),
             keeper,
         })
+    }
+
+    /// Queries that a user runs at once who has no limit: others find a place beside them.
+    fn queries_of_one(&self) -> usize {
+        self.limits.queries - self.limits.queries / 4
     }
 
     pub(super) fn admit(self: &Arc<Self>, user: &str, hello: &Hello) -> Result<(Registered, Settings), Problem> {

@@ -46,7 +46,7 @@ fn before_login_no_request_is_read() {
 
 #[test]
 fn who_does_not_read_rows_keeps_no_place() {
-    let server = attacked(&[FLIGHT[0], FLIGHT[1], "--max-queries", "8", "--write-timeout", "3s"]);
+    let server = attacked(&[FLIGHT[0], FLIGHT[1], "--max-queries", "4", "--write-timeout", "3s"]);
     attack("clients of Flight SQL that do not read", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
         run(async {
             let mut held = Vec::new();

@@ -11,7 +11,7 @@ const SILENT: usize = 40;
 
 #[test]
 fn who_does_not_read_keeps_no_place() {
-    let server = attacked(&["--max-queries", "8", "--write-timeout", "3s"]);
+    let server = attacked(&["--max-queries", "4", "--write-timeout", "3s"]);
     attack("clients that do not read", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
         let mut clients: Vec<_> = (0..SILENT * rounds().min(4))
             .map(|_| {
