@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `wire`, `startup`, `tls` | messages, and who it is |
 //! | `users`, `memory` | who may connect, and what they may take |
+//! | `entries` | who is connected, and what they do |
 //! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
 //! | `catalog`, `rewrite`, `statements` | what its SQL means here |
 //! | `server`, `execution` | what all share, and a query under way |
@@ -21,6 +22,7 @@
 mod catalog;
 mod connection;
 mod decimals;
+mod entries;
 mod execution;
 #[cfg(feature = "flight")]
 mod flight;
@@ -48,10 +50,11 @@ use datafusion::prelude::SessionConfig;
 use pagecast_sql::Engine;
 pub use pgwire::tokio::TlsAcceptor;
 
+pub use entries::Running;
 #[cfg(feature = "flight")]
 pub use flight::{Flight, USUAL as USUAL_FLIGHT};
 pub use listen::Listeners;
-pub use server::{Limits, Running, Say, Server};
+pub use server::{Limits, Say, Server};
 pub use tls::{Spoken, acceptor};
 pub use users::Users;
 
@@ -74,7 +77,7 @@ pub async fn open(
     limits: Limits,
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
-    catalog::install(&engine.ctx).await?;
+    catalog::install(&engine.ctx, &engine.pool).await?;
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

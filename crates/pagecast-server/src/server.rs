@@ -1,24 +1,22 @@
-//! What all connections share: the engine, its limits, and who is there.
+//! What all connections share: the engine, its limits, and what each user has.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 use pagecast_sql::Engine;
-use parking_lot::Mutex;
 use pgwire::messages::ProtocolVersion;
-use pgwire::messages::startup::SecretKey;
 use pgwire::tokio::TlsAcceptor;
 use tokio::sync::{Semaphore, watch};
 
-use super::catalog;
+use super::catalog::{self, Asker};
+use super::entries::{Entries, Entry, Registered, Running};
 use super::memory::Capped;
 use super::problem::Problem;
 use super::settings::Settings;
@@ -32,9 +30,6 @@ pub(super) const STARTUP: Duration = Duration::from_secs(10);
 pub(super) const WRONG_PASSWORD: Duration = Duration::from_millis(300);
 /// Bytes of a key that cancels, for clients that take more than four.
 pub(super) const KEY_BYTES: usize = 32;
-/// Characters of a statement that others see.
-const SHOWN_SQL: usize = 200;
-
 /// What clients may use.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -50,21 +45,6 @@ pub struct Limits {
     pub idle_timeout: Option<Duration>,
     /// Most bytes that DataFusion may take for one user.
     pub user_memory: Option<u64>,
-}
-
-/// A query that runs.
-#[derive(Clone, Debug)]
-pub struct Running {
-    /// The number of its connection.
-    pub number: i32,
-    /// Who asked.
-    pub user: String,
-    /// The statement, or its beginning.
-    pub sql: Arc<str>,
-    /// When it began.
-    pub since: Instant,
-    /// Rows that its client was sent.
-    pub rows: u64,
 }
 
 /// Says a line of what goes wrong to whoever runs the server.
@@ -83,8 +63,7 @@ pub struct Server {
     pub(super) places: Arc<Semaphore>,
     /// What each user of --users has.
     accounts: HashMap<String, Arc<Account>>,
-    entries: Mutex<HashMap<i32, Arc<Entry>>>,
-    next_pid: AtomicI32,
+    entries: Arc<Entries>,
     pub(super) closing: watch::Sender<Closing>,
 }
 
@@ -94,9 +73,11 @@ impl fmt::Debug for Server {
     }
 }
 
-/// DataFusion for one user.
+/// DataFusion for one user, or for one connection of a user.
 pub(super) struct Account {
     pub(super) ctx: SessionContext,
+    /// Whether the user sees and ends what others run.
+    admin: bool,
     /// Places among the queries of this user, if they are limited.
     pub(super) places: Option<Arc<Semaphore>>,
 }
@@ -106,47 +87,6 @@ pub(super) struct Client {
     pub(super) server: Arc<Server>,
     pub(super) account: Arc<Account>,
     pub(super) entry: Arc<Entry>,
-}
-
-/// A connection as others see it.
-pub(super) struct Entry {
-    key: Vec<u8>,
-    /// Changes to end the statement that runs.
-    pub(super) cancel: watch::Sender<u64>,
-    user: String,
-    doing: Mutex<Option<Doing>>,
-    sent: Arc<AtomicU64>,
-}
-
-/// What a connection does.
-#[derive(Clone, Debug)]
-pub(super) struct Doing {
-    pub(super) sql: Arc<str>,
-    pub(super) since: Instant,
-    /// Rows that were sent.
-    sent: Arc<AtomicU64>,
-}
-
-/// As much of a statement as others see.
-pub(super) fn shown(sql: &str) -> Arc<str> {
-    sql.trim().chars().take(SHOWN_SQL).collect::<String>().into()
-}
-
-impl Entry {
-    /// Notes that a statement begins.
-    pub(super) fn begin(&self, sql: Arc<str>) {
-        self.sent.store(0, Ordering::Relaxed);
-        *self.doing.lock() = Some(Doing { sql, since: Instant::now(), sent: Arc::clone(&self.sent) });
-    }
-
-    /// Notes that so many rows were sent.
-    pub(super) fn sent(&self, rows: usize) {
-        self.sent.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn end(&self) {
-        *self.doing.lock() = None;
-    }
 }
 
 impl Server {
@@ -169,8 +109,7 @@ impl Server {
             room,
             places,
             accounts: HashMap::new(),
-            entries: Mutex::default(),
-            next_pid: AtomicI32::new(1),
+            entries: Arc::default(),
             closing,
         };
         for (name, user) in users.iter().flat_map(Users::iter) {
@@ -198,22 +137,42 @@ impl Server {
             let config = state.config().take().unwrap_or_default();
             *state.config() = Some(config.with_extension(Arc::new(pool.share(frames))));
         }
-        let state = state.build();
-        let ctx = SessionContext::new_with_state(state);
-        catalog::of_user(&ctx, name);
+        // `information_schema` is the catalog's, and not DataFusion's.
+        let config = state.config().take().unwrap_or_default();
+        *state.config() = Some(config.with_information_schema(false));
+        let admin = self.is_admin(user);
+        let entries = Arc::clone(&self.entries);
+        let asker = Asker { pid: 0, user: name.to_owned(), admin, entries, entry: None };
+        let ctx = catalog::of_session(&SessionContext::new_with_state(state.build()), asker);
         let places = user.and_then(|user| user.queries).map(|queries| Arc::new(Semaphore::new(queries)));
-        Ok(Account { ctx, places })
+        Ok(Account { ctx, admin, places })
+    }
+
+    /// Where nobody says who may what, everybody may all.
+    fn is_admin(&self, user: Option<&User>) -> bool {
+        self.users.is_none() && user.is_none()
     }
 
     pub(super) fn admit(
         self: &Arc<Self>,
         user: &str,
         hello: &Hello,
+        address: Option<SocketAddr>,
     ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
         let account = self.account_of(user)?;
-        let key = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
-        Ok((self.register(user, key)?, account, settings))
+        let bytes = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
+        let registered = self.entries.add(user, random(bytes).map_err(fatal)?, address);
+        let asker = Asker {
+            pid: registered.pid,
+            user: user.to_owned(),
+            admin: account.admin,
+            entries: Arc::clone(&self.entries),
+            entry: Some(Arc::clone(&registered.entry)),
+        };
+        let ctx = catalog::of_session(&account.ctx, asker);
+        let account = Account { ctx, admin: account.admin, places: account.places.clone() };
+        Ok((registered, Arc::new(account), settings))
     }
 
     /// Clients that are connected.
@@ -223,13 +182,7 @@ impl Server {
 
     /// The queries that run.
     pub fn running(&self) -> Vec<Running> {
-        let entries = self.entries.lock();
-        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
-            let Doing { sql, since, sent } = entry.doing.lock().clone()?;
-            let rows = sent.load(Ordering::Relaxed);
-            Some(Running { number: *pid, user: entry.user.clone(), sql, since, rows })
-        };
-        entries.iter().filter_map(running).collect()
+        self.entries.running()
     }
 
     /// The pool that all read through.
@@ -247,43 +200,12 @@ impl Server {
 
     /// Somebody who runs statements, with a key of so many bytes that cancels them.
     pub(super) fn register(self: &Arc<Self>, user: &str, key_bytes: usize) -> Result<Registered, Problem> {
-        let key = random(key_bytes).map_err(fatal)?;
-        let (cancel, _) = watch::channel(0);
-        let entry =
-            Arc::new(Entry { key, cancel, user: user.to_owned(), doing: Mutex::default(), sent: Arc::default() });
-        let pid = self.next_pid.fetch_add(1, Ordering::Relaxed);
-        self.entries.lock().insert(pid, Arc::clone(&entry));
-        Ok(Registered { server: Arc::clone(self), pid, entry })
+        Ok(self.entries.add(user, random(key_bytes).map_err(fatal)?, None))
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.
     pub(super) fn cancel(&self, pid: i32, key: &[u8]) {
-        let entry = self.entries.lock().get(&pid).cloned();
-        if let Some(entry) = entry.filter(|entry| entry.key == key) {
-            entry.cancel.send_modify(|count| *count += 1);
-        }
-    }
-}
-
-/// A connection while it is there, or what one of Flight SQL runs.
-pub(super) struct Registered {
-    server: Arc<Server>,
-    pub(super) pid: i32,
-    pub(super) entry: Arc<Entry>,
-}
-
-impl Registered {
-    pub(super) fn secret(&self, version: ProtocolVersion) -> SecretKey {
-        match (version, <[u8; 4]>::try_from(self.entry.key.as_slice())) {
-            (ProtocolVersion::PROTOCOL3_0, Ok(key)) => SecretKey::I32(i32::from_be_bytes(key)),
-            _ => SecretKey::Bytes(Bytes::copy_from_slice(&self.entry.key)),
-        }
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.server.entries.lock().remove(&self.pid);
+        self.entries.cancel(pid, key);
     }
 }
 

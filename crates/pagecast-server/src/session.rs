@@ -2,6 +2,7 @@
 //! it may stay.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,16 +19,18 @@ use super::connection::Connection;
 use super::problem::Problem;
 use super::server::{Client, STARTUP, Server, WRONG_PASSWORD};
 use super::startup::{Hello, Purpose, authenticate, negotiate, plain, welcome};
+use super::stop::{Closing, of_both};
 use super::wire::{self, Reader, Writer};
 
 impl Server {
     /// Serves one connection to its end.
     pub(super) async fn serve(self: Arc<Self>, tcp: TcpStream) {
+        let address = tcp.peer_addr().ok();
         let (mut stream, mut buffer) = (plain(tcp), BytesMut::new());
         let opened = timeout(STARTUP, negotiate(&mut stream, &mut buffer, self.tls.as_ref())).await;
         let problem = match opened {
             Ok(Ok(Some(Purpose::Session(hello)))) => match stream.take() {
-                Some(stream) => return self.session(stream, buffer, hello).await,
+                Some(stream) => return self.session(stream, buffer, hello, address).await,
                 None => return,
             },
             Ok(Ok(Some(Purpose::Cancel { pid, key }))) => return self.cancel(pid, &key),
@@ -41,7 +44,7 @@ impl Server {
     }
 
     /// Lets the client in, and answers it until it leaves.
-    async fn session(self: Arc<Self>, stream: MaybeTls, buffer: BytesMut, hello: Hello) {
+    async fn session(self: Arc<Self>, stream: MaybeTls, buffer: BytesMut, hello: Hello, address: Option<SocketAddr>) {
         let (read, write) = tokio::io::split(stream);
         let mut reader = Reader::new(read, buffer, hello.version, self.limits.message);
         let mut writer = Writer::new(write);
@@ -55,7 +58,7 @@ impl Server {
             }
             Err(_) => return,
         };
-        match self.admit(&user, &hello) {
+        match self.admit(&user, &hello, address) {
             Err(problem) => say_last(&mut writer, reader.drain(), &problem).await,
             Ok((registered, account, settings)) => {
                 for message in welcome(registered.pid, registered.secret(hello.version), &settings) {
@@ -68,7 +71,8 @@ impl Server {
                 // Ends with the connection, and so does what it reads for.
                 let mut reading = JoinSet::new();
                 reading.spawn(reader.read_all(sender, gone));
-                let closing = self.closing.subscribe();
+                let (both, closing) = watch::channel(Closing::No);
+                reading.spawn(of_both(self.closing.subscribe(), registered.entry.ended.subscribe(), both));
                 let client = Client { server: Arc::clone(&self), account, entry: Arc::clone(&registered.entry) };
                 Connection::new(client, settings, writer, messages, is_gone, closing).run().await;
             }

@@ -160,6 +160,7 @@ impl Statement {
         };
         let (ast, tag) = readable(parsed, settings)?;
         let names = rewrite::column_names(&ast);
+        let oids = &rewrite::oids(&ast, oids);
         let ast = rewrite::for_datafusion(ast)?;
         let (plan, parameters) = match typed(ctx, ast.clone(), oids).await {
             Err(problem) if problem.message.starts_with(TWINS) => match rewrite::with_own_names(ast) {

@@ -18,10 +18,11 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
+use crate::entries::{Transaction, shown};
 use crate::parameters;
 use crate::problem::Problem;
 use crate::rows::{self, Format};
-use crate::server::{Client, shown};
+use crate::server::Client;
 use crate::settings::Settings;
 use crate::statements::{self, Own, Statement, Work};
 use crate::stop::{Closing, Stop, happens, shutdown};
@@ -52,14 +53,6 @@ pub(super) struct Session {
     transaction: Transaction,
     /// After an error of the extended protocol everything up to the next Sync is skipped.
     skipping: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Transaction {
-    #[default]
-    None,
-    Open,
-    Failed,
 }
 
 impl<W: AsyncWrite + Unpin> Connection<W> {
@@ -130,7 +123,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         };
         tokio::select! {
             biased;
-            () = happens(&mut self.closing, |closing| *closing != Closing::No) => Err(shutdown()),
+            () = happens(&mut self.closing, |closing| *closing != Closing::No) => Err(shutdown(*self.closing.borrow())),
             message = wait => message?.transpose(),
         }
     }
@@ -390,6 +383,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     }
 
     fn ready(&mut self) -> Result<(), Problem> {
+        self.client.entry.rest(self.session.transaction, &self.settings);
         let status = match self.session.transaction {
             Transaction::None => TransactionStatus::Idle,
             Transaction::Open => TransactionStatus::Transaction,

@@ -8,7 +8,8 @@ use pgwire::messages::extendedquery::PortalSuspended;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
 
-use super::{Connection, Transaction, check_room, no_portal};
+use super::{Connection, check_room, no_portal};
+use crate::entries::Transaction;
 use crate::execution::{Execution, Fetched};
 use crate::problem::Problem;
 use crate::statements::{self, Statement, Work};

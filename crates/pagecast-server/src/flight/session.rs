@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::parameters::numbered;
 use crate::connection::check_room;
+use crate::entries::{Entry, shown};
 use crate::problem::Problem;
-use crate::server::{Account, Entry, Server, shown};
+use crate::server::{Account, Server};
 use crate::settings::Settings;
 use crate::statements::{self, Own, Statement};
 use crate::stop::Stop;
