@@ -23,6 +23,23 @@ fi
 if [ -x "$venv/bin/python" ]; then
     export PAGECAST_PYTHON="$venv/bin/python" PAGECAST_ADBC="$venv/bin/python"
 fi
+drivers=crates/pagecast-cli/tests/serve/drivers
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
+mkdir -p "$tools"
+if [ ! -d "$tools/node/node_modules/pg" ] && command -v npm >/dev/null; then
+    npm install --silent --no-fund --no-audit --prefix "$tools/node" pg@8 >&2 ||
+        echo "skipped: npm has no pg for us" >&2
+fi
+if [ -d "$tools/node/node_modules/pg" ]; then export PAGECAST_NODE="$tools/node/node_modules"; fi
+if command -v go >/dev/null; then
+    if go build -C "$drivers/go" -o "$tools/clients-in-go" . >&2; then
+        export PAGECAST_GO="$tools/clients-in-go"
+    else
+        echo "skipped: Go's proxy has no drivers for us" >&2
+    fi
+fi
+# Debian has no .NET, without which Npgsql does not run: its statements are replayed (powerbi.sql).
+command -v dotnet >/dev/null || echo "skipped: there is no .NET for Npgsql" >&2
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
     } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2

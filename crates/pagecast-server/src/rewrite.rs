@@ -1,7 +1,7 @@
 //! SQL of PostgreSQL's clients as DataFusion understands it.
 
+mod empty;
 mod known;
-mod nothing;
 
 use std::ops::ControlFlow;
 
@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
+use empty::{counted, empty, gives_nothing, null_text, take_most};
 use known::{is_function_column, schemas};
-use nothing::{counted, empty, gives_nothing, null_text, take_most};
 
 pub(super) use known::oids;
 

@@ -3,7 +3,9 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used)]
 
+mod activity;
 mod clients;
+mod drivers;
 #[cfg(feature = "flight")]
 mod flight;
 mod load;

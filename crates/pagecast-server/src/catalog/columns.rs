@@ -27,7 +27,7 @@ pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "pg_proc",
         "oid:o proname:t pronamespace:o proowner:o prolang:o prokind:t prosecdef:b proisstrict:b proretset:b \
-         provolatile:t pronargs:s prorettype:o proargdefaults:t pronargdefaults:s provariadic:o procost:i proargtypes:t proallargtypes:t proargmodes:t proargnames:t prosrc:t \
+         provolatile:t proparallel:t proleakproof:b pronargs:s prorettype:o proargdefaults:t pronargdefaults:s provariadic:o procost:i proargtypes:t proallargtypes:t proargmodes:t proargnames:t prosrc:t \
          proacl:t",
     ),
     (

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListBuilder, StringArray, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -16,6 +16,9 @@ use datafusion::prelude::SessionContext;
 use super::types;
 use super::{DATABASE, SCHEMA};
 use crate::settings;
+
+/// The numbers of tables that are found with their schema only: those of `information_schema`.
+const HIDDEN: std::ops::Range<i64> = super::FIRST_INFORMATION_OID..super::FIRST_TABLE_OID;
 
 /// What a function answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +40,10 @@ enum Answer {
     NameParts,
     /// An object of JSON, of names and values in turn.
     Object,
+    /// A text with `%s`, `%I` and `%L` filled in.
+    Filled,
+    /// Whether a table, of its number, is found without its schema.
+    Visible,
     /// Its first argument.
     First,
     /// Its second argument.
@@ -72,6 +79,7 @@ impl ScalarUDFImpl for Function {
         Ok(match &self.answer {
             Answer::Always(value) => value.data_type(),
             Answer::TypeNumber | Answer::TableNumber(_) | Answer::FunctionNumber => DataType::Int64,
+            Answer::Visible => DataType::Boolean,
             Answer::NameParts => DataType::new_list(DataType::Utf8, true),
             _ => DataType::Utf8,
         })
@@ -145,6 +153,12 @@ impl Function {
                 }
                 Arc::new(parts.finish())
             }
+            Answer::Filled => Arc::new(StringArray::from_iter(filled(arguments, count)?)),
+            Answer::Visible => {
+                let numbers = number(0)?;
+                let is_visible = |oid: Option<i64>| Some(!HIDDEN.contains(&oid?));
+                Arc::new(BooleanArray::from_iter(numbers.as_primitive::<Int64Type>().iter().map(is_visible)))
+            }
             Answer::Object => Arc::new(StringArray::from_iter_values(objects(arguments, count)?)),
             Answer::First => text(0)?,
             Answer::Second => text(1)?,
@@ -208,6 +222,36 @@ fn objects(arguments: &[ArrayRef], count: usize) -> Result<Vec<String>> {
     Ok(objects)
 }
 
+/// `format('%s: %I', text, name)` of each row. A place that nothing is for stays empty.
+fn filled(arguments: &[ArrayRef], count: usize) -> Result<Vec<Option<String>>> {
+    let texts = arguments.iter().map(|values| Ok(cast(values, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
+    let text = |at: usize, row: usize| {
+        let values = texts.get(at)?.as_string::<i32>();
+        values.is_valid(row).then(|| values.value(row))
+    };
+    let row = |row: usize| {
+        let (mut filled, mut next, mut rest) = (String::new(), 1, text(0, row)?.chars());
+        while let Some(character) = rest.next() {
+            let kind = if character == '%' { rest.next() } else { None };
+            match kind {
+                None | Some('%') => filled.push(character),
+                Some(kind) => {
+                    let value = text(next, row);
+                    next += 1;
+                    match (kind, value) {
+                        ('I', value) => filled.push_str(&quoted(value.unwrap_or_default())),
+                        ('L', Some(value)) => filled.push_str(&format!("'{}'", value.replace('\'', "''"))),
+                        ('L', None) => filled.push_str("NULL"),
+                        (_, value) => filled.push_str(value.unwrap_or_default()),
+                    }
+                }
+            }
+        }
+        Some(filled)
+    };
+    Ok((0..count).map(row).collect())
+}
+
 /// A text as JSON has it.
 fn in_json(text: &str) -> String {
     let mut json = String::from("\"");
@@ -255,7 +299,6 @@ pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
         (&["pg_postmaster_start_time", "pg_conf_load_time"], now),
         (
             &[
-                "pg_table_is_visible",
                 "pg_advisory_unlock",
                 "pg_opclass_is_visible",
                 "pg_collation_is_visible",
@@ -327,6 +370,8 @@ pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
         ("regproc_name", Answer::FunctionName),
         ("parse_ident", Answer::NameParts),
         ("json_build_object", Answer::Object),
+        ("format", Answer::Filled),
+        ("pg_table_is_visible", Answer::Visible),
         ("catalog_array_to_string", Answer::First),
         ("set_config", Answer::Second),
         ("quote_ident", Answer::Quoted),

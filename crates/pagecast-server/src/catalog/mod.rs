@@ -43,6 +43,8 @@ const OWNER_OID: i64 = 10;
 const USER_OID: i64 = 100;
 /// Of the first of PostgreSQL's own tables that has no well-known one.
 const FIRST_OWN_OID: i64 = 13_100;
+/// Of the first view of `information_schema`.
+const FIRST_INFORMATION_OID: i64 = 14_000;
 /// Of the first table; the others follow.
 const FIRST_TABLE_OID: i64 = 16_384;
 
@@ -105,6 +107,7 @@ pub(super) async fn install(ctx: &SessionContext, pool: &Pool) -> anyhow::Result
 fn own() -> impl Iterator<Item = Relation> {
     (FIRST_OWN_OID..).zip(tables::own()).map(|(number, (schema, name, fields))| {
         let known = WELL_KNOWN.iter().find(|(known, _)| *known == name && schema == CATALOG);
+        let number = if schema == INFORMATION { number - FIRST_OWN_OID + FIRST_INFORMATION_OID } else { number };
         Relation { oid: known.map_or(number, |(_, oid)| *oid), schema, name: name.to_owned(), fields }
     })
 }

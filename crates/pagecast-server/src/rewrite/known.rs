@@ -4,15 +4,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, visit_expressions, visit_expressions_mut,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, TimezoneInfo, Value, ValueWithSpan, visit_expressions, visit_expressions_mut,
 };
 use pgwire::api::Type;
 
-use super::nothing::is_ours;
-use super::{call, call_with, column_name, element_name, take};
+use super::empty::is_ours;
+use super::{call, call_with, column_name, take};
 use crate::catalog::{self, CATALOG, SCHEMA};
+use crate::types::{array_of, element as array_element};
 
 /// Columns that every table of PostgreSQL has and no list of columns shows. Nothing changes here.
 const HIDDEN: &[&str] = &["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
@@ -233,7 +234,7 @@ fn bound(argument: &mut FunctionArg) {
     *expr = Expr::value(Value::Number(number.into(), false));
 }
 
-/// The types of parameters on the wire, with those that only a cast says: `$1::oid`, `$1::oid[]`.
+/// The types of parameters on the wire, with those that only a cast says: `$1::oid[]`.
 pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
     let mut oids = told.to_vec();
     let _ = visit_expressions(statement, |expr| {
@@ -241,10 +242,10 @@ pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
             && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = &**expr
             && let Some(number) = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
             && (1..=usize::from(u16::MAX)).contains(&number)
-            && let Some(kind) = object_type(data_type)
+            && let Some(kind) = type_of(data_type)
         {
             oids.resize(oids.len().max(number), 0);
-            if oids[number - 1] == 0 {
+            if oids[number - 1] == 0 || oids[number - 1] == Type::UNKNOWN.oid() {
                 oids[number - 1] = kind.oid();
             }
         }
@@ -253,12 +254,31 @@ pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
     oids
 }
 
-fn object_type(data_type: &DataType) -> Option<Type> {
-    match data_type {
-        DataType::Custom(name, _) => {
-            name.0.last()?.as_ident().filter(|name| name.value.eq_ignore_ascii_case("oid")).map(|_| Type::OID)
+/// The type on the wire of what SQL names, where parameters can have it.
+fn type_of(data_type: &DataType) -> Option<Type> {
+    Some(match data_type {
+        DataType::Boolean | DataType::Bool => Type::BOOL,
+        DataType::SmallInt(_) | DataType::Int2(_) => Type::INT2,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => Type::INT4,
+        DataType::BigInt(_) | DataType::Int8(_) => Type::INT8,
+        DataType::Real | DataType::Float4 => Type::FLOAT4,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => Type::FLOAT8,
+        DataType::Numeric(_) | DataType::Decimal(_) => Type::NUMERIC,
+        DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_) => Type::TEXT,
+        DataType::Bytea => Type::BYTEA,
+        DataType::Date => Type::DATE,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIME,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIMESTAMP,
+        DataType::Timestamp(..) => Type::TIMESTAMPTZ,
+        DataType::Interval { .. } => Type::INTERVAL,
+        DataType::Custom(name, _) => match name.0.last()?.as_ident()?.value.to_ascii_lowercase().as_str() {
+            "oid" => Type::OID,
+            _ => return None,
+        },
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            let element = type_of(element)?;
+            Some(array_of(&element)).filter(|array| array_element(array) == Some(&element))?
         }
-        DataType::Array(element) => element_name(element).filter(|name| name == "oid").map(|_| Type::OID_ARRAY),
-        _ => None,
-    }
+        _ => return None,
+    })
 }
