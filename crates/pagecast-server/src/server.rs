@@ -77,7 +77,7 @@ impl fmt::Debug for Server {
 pub(super) struct Account {
     pub(super) ctx: SessionContext,
     /// Whether the user sees and ends what others run.
-    admin: bool,
+    administrator: bool,
     /// Places among the queries of this user, if they are limited.
     pub(super) places: Option<Arc<Semaphore>>,
 }
@@ -113,7 +113,7 @@ impl Server {
             closing,
         };
         for (name, user) in users.iter().flat_map(Users::iter) {
-            let account = server.account(name, Some(user))?;
+            let account = server.account(Some(user))?;
             server.accounts.insert(name.clone(), Arc::new(account));
         }
         server.users = users;
@@ -122,7 +122,7 @@ impl Server {
 
     /// DataFusion for a user: the tables, rules and caches of all, a memory of its own, and a share
     /// of the pool.
-    fn account(&self, name: &str, user: Option<&User>) -> anyhow::Result<Account> {
+    fn account(&self, user: Option<&User>) -> anyhow::Result<Account> {
         let state = self.engine.ctx.state();
         let mut runtime = Arc::clone(state.runtime_env());
         if let Some(limit) = user.and_then(|user| user.memory).or(self.limits.user_memory) {
@@ -140,17 +140,10 @@ impl Server {
         // `information_schema` is the catalog's, and not DataFusion's.
         let config = state.config().take().unwrap_or_default();
         *state.config() = Some(config.with_information_schema(false));
-        let admin = self.is_admin(user);
-        let entries = Arc::clone(&self.entries);
-        let asker = Asker { pid: 0, user: name.to_owned(), admin, entries, entry: None };
-        let ctx = catalog::of_session(&SessionContext::new_with_state(state.build()), asker);
+        let ctx = SessionContext::new_with_state(state.build());
         let places = user.and_then(|user| user.queries).map(|queries| Arc::new(Semaphore::new(queries)));
-        Ok(Account { ctx, admin, places })
-    }
-
-    /// Where nobody says who may what, everybody may all.
-    fn is_admin(&self, user: Option<&User>) -> bool {
-        self.users.is_none() && user.is_none()
+        // Where nobody says who may what, everybody may all.
+        Ok(Account { ctx, administrator: user.is_none(), places })
     }
 
     pub(super) fn admit(
@@ -160,19 +153,19 @@ impl Server {
         address: Option<SocketAddr>,
     ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
-        let account = self.account_of(user)?;
+        let account = self.shared(user)?;
         let bytes = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
         let registered = self.entries.add(user, random(bytes).map_err(fatal)?, address);
-        let asker = Asker {
-            pid: registered.pid,
-            user: user.to_owned(),
-            admin: account.admin,
-            entries: Arc::clone(&self.entries),
-            entry: Some(Arc::clone(&registered.entry)),
-        };
-        let ctx = catalog::of_session(&account.ctx, asker);
-        let account = Account { ctx, admin: account.admin, places: account.places.clone() };
+        let account = self.asking(&account, user, registered.pid, Some(Arc::clone(&registered.entry)));
         Ok((registered, Arc::new(account), settings))
+    }
+
+    /// What a user has, for one connection: the catalog answers whoever asks.
+    fn asking(&self, account: &Account, user: &str, pid: i32, entry: Option<Arc<Entry>>) -> Account {
+        let (administrator, entries) = (account.administrator, Arc::clone(&self.entries));
+        let asker = Asker { pid, user: user.to_owned(), administrator, entries, entry };
+        let ctx = catalog::of_session(&account.ctx, asker);
+        Account { ctx, administrator, places: account.places.clone() }
     }
 
     /// Clients that are connected.
@@ -190,11 +183,16 @@ impl Server {
         &self.engine.pool
     }
 
-    /// What a user has who was let in.
+    /// What a user has who was let in, without a connection of its own.
     pub(super) fn account_of(&self, user: &str) -> Result<Arc<Account>, Problem> {
+        Ok(Arc::new(self.asking(&*self.shared(user)?, user, 0, None)))
+    }
+
+    /// What all connections of a user share.
+    fn shared(&self, user: &str) -> Result<Arc<Account>, Problem> {
         match self.accounts.get(user) {
             Some(account) => Ok(Arc::clone(account)),
-            None => Ok(Arc::new(self.account(user, None).map_err(fatal)?)),
+            None => Ok(Arc::new(self.account(None).map_err(fatal)?)),
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Asker {
     pub(crate) pid: i32,
     pub(crate) user: String,
     /// Whether the user sees and ends what others run.
-    pub(crate) admin: bool,
+    pub(crate) administrator: bool,
     pub(crate) entries: Arc<Entries>,
     pub(crate) entry: Option<Arc<Entry>>,
 }
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Asker {
 
 impl Asker {
     fn may_see(&self, entry: &Entry) -> bool {
-        self.admin || entry.user == self.user
+        self.administrator || entry.user == self.user
     }
 
     /// What a setting is for whoever asks.

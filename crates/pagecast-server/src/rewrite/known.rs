@@ -234,24 +234,35 @@ fn bound(argument: &mut FunctionArg) {
     *expr = Expr::value(Value::Number(number.into(), false));
 }
 
-/// The types of parameters on the wire, with those that only a cast says: `$1::oid[]`.
+/// The types of all parameters on the wire, 0 for what nobody says; a cast says it, as in `$1::oid`.
+/// A part of a statement that gives nothing here may be left out, and its parameters still come.
 pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
     let mut oids = told.to_vec();
     let _ = visit_expressions(statement, |expr| {
-        if let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } = expr
-            && let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = &**expr
-            && let Some(number) = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
-            && (1..=usize::from(u16::MAX)).contains(&number)
-            && let Some(kind) = type_of(data_type)
-        {
+        let (value, kind) = match expr {
+            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+                (&**expr, type_of(data_type))
+            }
+            value => (value, None),
+        };
+        if let Some(number) = parameter(value) {
             oids.resize(oids.len().max(number), 0);
-            if oids[number - 1] == 0 || oids[number - 1] == Type::UNKNOWN.oid() {
+            if let Some(kind) = kind
+                && (oids[number - 1] == 0 || oids[number - 1] == Type::UNKNOWN.oid())
+            {
                 oids[number - 1] = kind.oid();
             }
         }
         ControlFlow::<()>::Continue(())
     });
     oids
+}
+
+/// The number of a parameter, if it can have one.
+fn parameter(expr: &Expr) -> Option<usize> {
+    let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr else { return None };
+    let number = name.strip_prefix('$')?.parse().ok()?;
+    (1..=usize::from(u16::MAX)).contains(&number).then_some(number)
 }
 
 /// The type on the wire of what SQL names, where parameters can have it.

@@ -80,7 +80,8 @@ async def cancelling(connection):
 
 async def pooled():
     """A pool resets a connection that comes back."""
-    async with asyncpg.create_pool(host="127.0.0.1", port=PORT, user="asyncpg", database="pagecast", max_size=2) as pool:
+    where = {"host": "127.0.0.1", "port": PORT, "user": "asyncpg", "database": "pagecast"}
+    async with asyncpg.create_pool(**where, min_size=1, max_size=2) as pool:
         for number in range(4):
             async with pool.acquire() as connection:
                 assert await connection.fetchval("SELECT $1::int", number) == number
