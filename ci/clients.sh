@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs a command with what tests ask in other programs: deltalake as a peer for Delta tables, DuckDB
-# for rows, and the clients of `pagecast serve`: psycopg, SQLAlchemy, ADBC, two drivers of JDBC, and
-# Chromium with Selenium. PyPI and Maven give them, into the user's cache folder, and Debian the
-# browser; what cannot be had is `skipped`.
+# for rows, and the clients of `pagecast serve`: seven of Python, two drivers of JDBC, node-postgres,
+# two drivers of Go, and Chromium with Selenium. PyPI, Maven, npm and Go's proxy give them, into the
+# user's cache folder, and Debian the browser; what cannot be had is `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"
 wanted="psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5
+    asyncpg>=0.30,<1 pg8000>=1.31,<2 psycopg2-binary>=2.9,<3 adbc-driver-postgresql>=1.8,<2
     adbc-driver-flightsql>=1.8,<2 adbc-driver-manager>=1.8,<2 pyarrow>=20 deltalake>=1.6,<2 duckdb>=1.4,<3"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
 if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
@@ -15,13 +16,30 @@ if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
     if "${PYTHON:-python3}" -m venv "$venv" && "$venv/bin/pip" install --quiet $wanted; then
         echo "$wanted" > "$venv/wanted"
     else
-        echo "skipped: PyPI has no psycopg, SQLAlchemy, ADBC, deltalake, DuckDB and Selenium for us" >&2
+        echo "skipped: PyPI has no clients in Python, deltalake, DuckDB and Selenium for us" >&2
         rm -rf "$venv"
     fi
 fi
 if [ -x "$venv/bin/python" ]; then
     export PAGECAST_PYTHON="$venv/bin/python" PAGECAST_ADBC="$venv/bin/python"
 fi
+drivers=crates/pagecast-cli/tests/serve/drivers
+tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
+mkdir -p "$tools"
+if [ ! -d "$tools/node/node_modules/pg" ] && command -v npm >/dev/null; then
+    npm install --silent --no-fund --no-audit --prefix "$tools/node" pg@8 >&2 ||
+        echo "skipped: npm has no pg for us" >&2
+fi
+if [ -d "$tools/node/node_modules/pg" ]; then export PAGECAST_NODE="$tools/node/node_modules"; fi
+if command -v go >/dev/null; then
+    if go build -C "$drivers/go" -o "$tools/clients-in-go" . >&2; then
+        export PAGECAST_GO="$tools/clients-in-go"
+    else
+        echo "skipped: Go's proxy has no drivers for us" >&2
+    fi
+fi
+# Debian has no .NET, without which Npgsql does not run: its statements are replayed (powerbi.sql).
+command -v dotnet >/dev/null || echo "skipped: there is no .NET for Npgsql" >&2
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
     } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2

@@ -10,6 +10,7 @@
 //! | `wire`, `startup`, `tls` | messages, and who it is |
 //! | `notices` | what whoever runs the server hears of clients |
 //! | `lobby`, `guesses`, `room` | who waits to log in, who guesses, who has a place |
+//! | `entries` | who is connected, and what they do |
 //! | `users`, `memory`, `keeping` | who may connect, what they may take and keep |
 //! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
 //! | `catalog`, `rewrite`, `statements` | what its SQL means here |
@@ -23,6 +24,7 @@
 mod catalog;
 mod connection;
 mod decimals;
+mod entries;
 mod execution;
 #[cfg(feature = "flight")]
 mod flight;
@@ -56,11 +58,12 @@ use datafusion::prelude::SessionConfig;
 use pagecast_sql::Engine;
 pub use pgwire::tokio::TlsAcceptor;
 
+pub use entries::Running;
 #[cfg(feature = "flight")]
 pub use flight::{Flight, USUAL as USUAL_FLIGHT};
 pub use listen::Listeners;
 pub use notices::Say;
-pub use server::{Limits, Running, Server};
+pub use server::{Limits, Server};
 pub use tls::{Spoken, acceptor};
 pub use users::Users;
 
@@ -83,7 +86,7 @@ pub async fn open(
     limits: Limits,
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
-    catalog::install(&engine.ctx).await?;
+    catalog::install(&engine.ctx, &engine.pool).await?;
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

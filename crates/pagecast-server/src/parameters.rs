@@ -91,7 +91,14 @@ fn parts(text: &str) -> Option<Vec<Option<String>>> {
     while let Some(character) = characters.next() {
         match character {
             '\\' => part.push(characters.next()?),
-            '"' => (open, quoted) = (!open, true),
+            '"' => {
+                // What stands around quotes counts for nothing.
+                if !open && !quoted {
+                    part.clear();
+                }
+                (open, quoted) = (!open, true);
+            }
+            character if quoted && !open && character.is_whitespace() => {}
             ',' if !open => parts.push(end(&mut part, &mut quoted)),
             // An array of arrays has no type here.
             '{' | '}' if !open => return None,
@@ -184,6 +191,7 @@ mod tests {
         assert_eq!(of_text("\\x01ff", &DataType::Binary).unwrap(), ScalarValue::Binary(Some(vec![1, 255])));
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(parts("{1, NULL,\"a,\\\"b\",\"NULL\"}"), Some(vec![some("1"), None, some("a,\"b"), some("NULL")]));
+        assert_eq!(parts("{ \"a b\" , \" c\"}"), Some(vec![some("a b"), some(" c")]));
         assert_eq!(parts("{}"), Some(vec![]));
         assert!(parts("{{1}}").is_none() && parts("{\"}").is_none() && parts("1").is_none());
     }

@@ -49,6 +49,18 @@ impl Problem {
     }
 }
 
+/// What somebody may not do, where DataFusion asks for an error of its own.
+#[derive(Debug)]
+pub(super) struct Refused(pub(super) String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 impl From<Ended> for Problem {
     fn from(ended: Ended) -> Self {
         match &ended {
@@ -98,6 +110,7 @@ fn code(root: &DataFusionError) -> &'static str {
         DataFusionError::Internal(_) => "XX000",
         DataFusionError::Configuration(_) => "22023",
         DataFusionError::External(error) if error.is::<OverBudget>() => "53200",
+        DataFusionError::External(error) if error.is::<Refused>() => "42501",
         _ => "58000",
     }
 }

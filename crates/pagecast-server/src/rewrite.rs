@@ -1,28 +1,39 @@
 //! SQL of PostgreSQL's clients as DataFusion understands it.
 
+mod empty;
+mod known;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, GroupByExpr, Ident, JoinOperator,
-    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
+    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut,
+    VisitorMut, visit_expressions,
 };
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
+use empty::{counted, empty, gives_nothing, null_text, take_most};
+use known::{is_function_column, schemas};
+
+pub(super) use known::oids;
 
 /// The functions that may stand where a table does.
 const TABLE_FUNCTIONS: &[&str] = &["generate_series", "range", "unnest"];
 
 /// Rewrites what DataFusion does not know.
 pub(super) fn for_datafusion(mut statement: Statement) -> Result<Statement, Problem> {
-    match statement.visit(&mut Rewrite) {
+    match statement.visit(&mut Rewrite::default()) {
         ControlFlow::Break(problem) => Err(problem),
         ControlFlow::Continue(()) => Ok(statement),
     }
 }
 
-struct Rewrite;
+#[derive(Default)]
+struct Rewrite {
+    /// How many queries are around what is visited.
+    depth: usize,
+}
 
 impl VisitorMut for Rewrite {
     type Break = Problem;
@@ -33,6 +44,13 @@ impl VisitorMut for Rewrite {
         if empty(&mut query.body) {
             query.order_by = None;
         }
+        known::columns(&mut query.body, self.depth == 0);
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Problem> {
+        self.depth -= 1;
         ControlFlow::Continue(())
     }
 
@@ -48,6 +66,7 @@ impl VisitorMut for Rewrite {
 
     /// Functions that give tables may read files, or write them.
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Problem> {
+        known::table(factor);
         let name = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 without_catalog(name);
@@ -65,11 +84,17 @@ impl VisitorMut for Rewrite {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Problem> {
         // DataFusion takes no subquery of which it cannot tell that it has one row at most.
         if let Expr::Subquery(query) = expr {
-            if matches!(&*query.body, SetExpr::Select(select) if gives_nothing(select)) {
-                *expr = Expr::value(Value::Null);
-            } else {
-                take_most(query);
+            let known = match &*query.body {
+                SetExpr::Select(select) if gives_nothing(select) => Some(Expr::value(Value::Null)),
+                SetExpr::Select(select) => counted(select),
+                _ => None,
+            };
+            match known {
+                Some(known) => *expr = known,
+                None => take_most(query),
             }
+        } else if let Some(list) = schemas(expr) {
+            *expr = list;
         }
         ControlFlow::Continue(())
     }
@@ -102,142 +127,6 @@ impl VisitorMut for Rewrite {
             _ => {}
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Whether a query reads a table that is always empty, and only rows of it: it joins nothing to
-/// others that could stay without it, and counts nothing, unless by keys, of which there are none.
-fn gives_nothing(select: &Select) -> bool {
-    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
-    let counts = keys.is_empty() && select.projection.iter().any(|item| counts(&item.to_string()));
-    let reads = select.from.iter().any(|from| {
-        is_empty(&from.relation)
-            || from.joins.iter().any(|join| {
-                matches!(join.join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_)) && is_empty(&join.relation)
-            })
-    });
-    let keeps_others = select.from.iter().flat_map(|from| &from.joins).any(|join| {
-        matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
-    });
-    reads && !keeps_others && !counts
-}
-
-/// A value looked up in the catalog is the most of the one that there is.
-fn take_most(query: &mut Query) {
-    let SetExpr::Select(select) = &mut *query.body else { return };
-    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let looks_up =
-        groups && query.order_by.is_none() && query.limit_clause.is_none() && select.from.iter().all(is_ours);
-    if let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = &mut select.projection[..]
-        && looks_up
-        && !counts(&item.to_string())
-    {
-        *item = call("max", take(item));
-    }
-}
-
-/// Whether all of it are tables of the catalog.
-fn is_ours(from: &TableWithJoins) -> bool {
-    let is_one = |relation: &TableFactor| match relation {
-        TableFactor::Table { name, args: None, .. } => {
-            let name = name.0.last().and_then(ObjectNamePart::as_ident);
-            name.is_some_and(|name| catalog::has(&name.value))
-        }
-        _ => false,
-    };
-    is_one(&from.relation) && from.joins.iter().all(|join| is_one(&join.relation))
-}
-
-fn is_empty(relation: &TableFactor) -> bool {
-    let name = match relation {
-        TableFactor::Table { name, .. } => name,
-        TableFactor::Derived { subquery, .. } => {
-            return matches!(&*subquery.body, SetExpr::Select(select) if gives_nothing(select));
-        }
-        _ => return false,
-    };
-    let parts: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
-    match parts.as_slice() {
-        [name] => catalog::is_empty(&name.value),
-        [schema, name] => schema.value.eq_ignore_ascii_case(CATALOG) && catalog::is_empty(&name.value),
-        _ => false,
-    }
-}
-
-/// Whether an expression makes one row of many.
-fn counts(expr: &str) -> bool {
-    let lower = expr.to_ascii_lowercase();
-    // What a subquery counts makes no row of this one.
-    if lower.contains("select ") {
-        return false;
-    }
-    ["count(", "sum(", "max(", "min(", "avg(", "array_agg(", "string_agg(", "json_agg(", "bool_or(", "bool_and("]
-        .iter()
-        .any(|call| lower.contains(call))
-}
-
-/// Makes a query that gives nothing one without tables: its columns, as texts, and no row. Says
-/// whether it is one of these.
-fn empty(body: &mut SetExpr) -> bool {
-    match body {
-        SetExpr::Select(select) if gives_nothing(select) => {
-            let is_wild =
-                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-            if select.projection.iter().any(is_wild) {
-                return false;
-            }
-            select.projection = std::mem::take(&mut select.projection).into_iter().map(null_named).collect();
-            number_twins(&mut select.projection);
-            select.from.clear();
-            (select.distinct, select.having) = (None, None);
-            select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
-            select.selection = Some(Expr::value(Value::Boolean(false)));
-            true
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            let (left, right) = (empty(left), empty(right));
-            left && right
-        }
-        _ => false,
-    }
-}
-
-/// A null of the name that a column has.
-fn null_named(item: SelectItem) -> SelectItem {
-    let alias = match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(alias),
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name),
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(mut names)) => names.pop(),
-        SelectItem::UnnamedExpr(Expr::Function(mut function)) => function.name.0.pop().and_then(|part| match part {
-            ObjectNamePart::Identifier(name) => Some(name),
-            ObjectNamePart::Function(_) => None,
-        }),
-        _ => None,
-    };
-    SelectItem::ExprWithAlias { expr: null_text(), alias: alias.unwrap_or_else(|| Ident::new("?column?")) }
-}
-
-fn null_text() -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::value(Value::Null)),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    }
-}
-
-/// DataFusion wants each column of a query to have a name of its own.
-fn number_twins(items: &mut [SelectItem]) {
-    let mut seen = std::collections::HashMap::new();
-    for item in items {
-        if let SelectItem::ExprWithAlias { alias, .. } = item {
-            let count = seen.entry(alias.value.clone()).or_insert(0);
-            if *count > 0 {
-                alias.value = format!("{}_{count}", alias.value);
-            }
-            *count += 1;
-        }
     }
 }
 
@@ -299,12 +188,18 @@ fn cast(inner: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
         DataType::Custom(name, _) => (name.0.last()?.as_ident()?.value.to_ascii_lowercase(), false),
         DataType::Regclass => ("regclass".to_owned(), false),
         DataType::Array(element) => (element_name(element)?, true),
+        DataType::Text | DataType::Varchar(_) if is_function_column(inner) => {
+            return Some(call("regproc_name", take(inner)));
+        }
         _ => return None,
     };
+    let is_parameter = matches!(inner, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
     let replaced = match name.as_str() {
         "regclass" if is_text(inner) => return Some(call("to_regclass", take(inner))),
         "regclass" => return Some(call("regclass_name", take(inner))),
         "regtype" => return Some(call("regtype_name", take(inner))),
+        "regproc" | "regprocedure" if is_text(inner) => return Some(call("to_regproc", take(inner))),
+        "regproc" | "text" | "varchar" if is_function_column(inner) => return Some(call("regproc_name", take(inner))),
         "regproc" | "regprocedure" | "regnamespace" | "regrole" => DataType::Text,
         "oid" | "xid" | "cid" => DataType::BigInt(None),
         "int2" => DataType::SmallInt(None),
@@ -318,8 +213,12 @@ fn cast(inner: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
         }
         _ => return None,
     };
-    // Arrays of the catalog are texts here.
-    *data_type = if is_array { DataType::Text } else { replaced };
+    // Arrays of the catalog are texts here, but those that clients send.
+    *data_type = match is_array {
+        true if is_parameter => DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(replaced), None)),
+        true => DataType::Text,
+        false => replaced,
+    };
     None
 }
 

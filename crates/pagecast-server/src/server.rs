@@ -1,25 +1,22 @@
-//! What all connections share: the engine, its limits, and who is there.
+//! What all connections share: the engine, its limits, and what each user has.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 use pagecast_sql::Engine;
-use parking_lot::Mutex;
 use pgwire::messages::ProtocolVersion;
-use pgwire::messages::startup::SecretKey;
 use pgwire::tokio::TlsAcceptor;
 use tokio::sync::{Semaphore, watch};
 
-use super::catalog;
+use super::catalog::{self, Asker};
+use super::entries::{Entries, Entry, Registered, Running};
 use super::guesses::Guesses;
 use super::keeping::{Keeper, Part};
 use super::lobby::Lobby;
@@ -38,8 +35,6 @@ pub(super) const STARTUP: Duration = Duration::from_secs(10);
 pub(super) const KEY_BYTES: usize = 32;
 /// Places of statements that read the catalog alone, beside those of all queries.
 const CATALOG_PLACES: usize = 4;
-/// Characters of a statement that others see.
-const SHOWN_SQL: usize = 200;
 
 /// What clients may use.
 #[derive(Clone, Debug)]
@@ -62,21 +57,6 @@ pub struct Limits {
     pub user_memory: Option<u64>,
 }
 
-/// A query that runs.
-#[derive(Clone, Debug)]
-pub struct Running {
-    /// The number of its connection.
-    pub number: i32,
-    /// Who asked.
-    pub user: String,
-    /// The statement, or its beginning.
-    pub sql: Arc<str>,
-    /// When it began.
-    pub since: Instant,
-    /// Rows that its client was sent.
-    pub rows: u64,
-}
-
 /// What all connections share.
 pub struct Server {
     pub(super) engine: Engine,
@@ -94,8 +74,7 @@ pub struct Server {
     kept: Arc<Part>,
     /// What each user of --users has.
     accounts: HashMap<String, Arc<Account>>,
-    entries: Mutex<HashMap<i32, Arc<Entry>>>,
-    next_pid: AtomicI32,
+    entries: Arc<Entries>,
     pub(super) closing: watch::Sender<Closing>,
 }
 
@@ -105,14 +84,16 @@ impl fmt::Debug for Server {
     }
 }
 
-/// DataFusion for one user.
+/// DataFusion for one user, or for one connection of a user.
+#[derive(Clone)]
 pub(super) struct Account {
     pub(super) ctx: SessionContext,
+    /// Whether the user sees and ends what others run.
+    administrator: bool,
     /// Places among the queries of this user, if they are limited.
     pub(super) places: Option<Arc<Semaphore>>,
     /// Places of the user's clients, if they are limited.
     connections: Option<Arc<Semaphore>>,
-    administrator: bool,
     /// Counts what the user's clients keep while nothing runs for them.
     pub(super) keeper: Arc<Keeper>,
 }
@@ -122,51 +103,6 @@ pub(super) struct Client {
     pub(super) server: Arc<Server>,
     pub(super) account: Arc<Account>,
     pub(super) entry: Arc<Entry>,
-}
-
-/// A connection as others see it.
-pub(super) struct Entry {
-    key: Vec<u8>,
-    /// Changes to end the statement that runs.
-    pub(super) cancel: watch::Sender<u64>,
-    user: String,
-    doing: Mutex<Option<Doing>>,
-    sent: Arc<AtomicU64>,
-}
-
-/// What a connection does.
-#[derive(Clone, Debug)]
-pub(super) struct Doing {
-    pub(super) sql: Arc<str>,
-    pub(super) since: Instant,
-    /// Rows that were sent.
-    sent: Arc<AtomicU64>,
-}
-
-/// As much of a statement as others see.
-pub(super) fn shown(sql: &str) -> Arc<str> {
-    sql.trim().chars().take(SHOWN_SQL).collect::<String>().into()
-}
-
-impl Entry {
-    pub(super) fn user(&self) -> &str {
-        &self.user
-    }
-
-    /// Notes that a statement begins.
-    pub(super) fn begin(&self, sql: Arc<str>) {
-        self.sent.store(0, Ordering::Relaxed);
-        *self.doing.lock() = Some(Doing { sql, since: Instant::now(), sent: Arc::clone(&self.sent) });
-    }
-
-    /// Notes that so many rows were sent.
-    pub(super) fn sent(&self, rows: usize) {
-        self.sent.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn end(&self) {
-        *self.doing.lock() = None;
-    }
 }
 
 impl Server {
@@ -195,12 +131,11 @@ impl Server {
             catalog_places: Arc::new(Semaphore::new(CATALOG_PLACES)),
             kept,
             accounts: HashMap::new(),
-            entries: Mutex::default(),
-            next_pid: AtomicI32::new(1),
+            entries: Arc::default(),
             closing,
         };
         for (name, user) in users.iter().flat_map(Users::iter) {
-            let account = server.account(name, Some(user))?;
+            let account = server.account(Some(user))?;
             server.accounts.insert(name.clone(), Arc::new(account));
         }
         server.users = users;
@@ -209,7 +144,7 @@ impl Server {
 
     /// DataFusion for a user: the tables, rules and caches of all, a memory of its own, and a share
     /// of the pool.
-    fn account(&self, name: &str, user: Option<&User>) -> anyhow::Result<Account> {
+    fn account(&self, user: Option<&User>) -> anyhow::Result<Account> {
         let state = self.engine.ctx.state();
         let mut runtime = Arc::clone(state.runtime_env());
         if let Some(limit) = user.and_then(|user| user.memory).or(self.limits.user_memory) {
@@ -224,16 +159,18 @@ impl Server {
             let config = state.config().take().unwrap_or_default();
             *state.config() = Some(config.with_extension(Arc::new(pool.share(frames))));
         }
-        let state = state.build();
-        let ctx = SessionContext::new_with_state(state);
-        catalog::of_user(&ctx, name);
+        // `information_schema` is the catalog's, and not DataFusion's.
+        let config = state.config().take().unwrap_or_default();
+        *state.config() = Some(config.with_information_schema(false));
+        let ctx = SessionContext::new_with_state(state.build());
         let limited = |most: Option<usize>| most.map(|most| Arc::new(Semaphore::new(most)));
         let keeper = Arc::new(Keeper::new(&self.kept, &ctx.runtime_env().memory_pool));
         Ok(Account {
             ctx,
+            // Where nobody says who may what, everybody may all.
+            administrator: user.is_none_or(|user| user.administrator),
             places: limited(user.map(|user| user.queries.unwrap_or_else(|| self.queries_of_one()))),
             connections: limited(user.and_then(|user| user.connections)),
-            administrator: user.is_some_and(|user| user.administrator),
             keeper,
         })
     }
@@ -243,10 +180,27 @@ impl Server {
         self.limits.queries - self.limits.queries / 4
     }
 
-    pub(super) fn admit(self: &Arc<Self>, user: &str, hello: &Hello) -> Result<(Registered, Settings), Problem> {
+    /// A connection of a user, of whom `shared` is what all connections share.
+    pub(super) fn admit(
+        &self,
+        user: &str,
+        shared: &Account,
+        hello: &Hello,
+        address: Option<SocketAddr>,
+    ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
         let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
-        let key = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
-        Ok((self.register(user, key)?, settings))
+        let bytes = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
+        let registered = self.entries.add(user, random(bytes).map_err(fatal)?, address);
+        let account = self.asking(shared, user, registered.pid, Some(Arc::clone(&registered.entry)));
+        Ok((registered, Arc::new(account), settings))
+    }
+
+    /// What a user has, for one connection: the catalog answers whoever asks.
+    fn asking(&self, shared: &Account, user: &str, pid: i32, entry: Option<Arc<Entry>>) -> Account {
+        let (administrator, entries) = (shared.administrator, Arc::clone(&self.entries));
+        let asker = Asker { pid, user: user.to_owned(), administrator, entries, entry };
+        let ctx = catalog::of_session(&shared.ctx, asker);
+        Account { ctx, ..shared.clone() }
     }
 
     /// Clients that are connected.
@@ -262,13 +216,7 @@ impl Server {
 
     /// The queries that run.
     pub fn running(&self) -> Vec<Running> {
-        let entries = self.entries.lock();
-        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
-            let Doing { sql, since, sent } = entry.doing.lock().clone()?;
-            let rows = sent.load(Ordering::Relaxed);
-            Some(Running { number: *pid, user: entry.user.clone(), sql, since, rows })
-        };
-        entries.iter().filter_map(running).collect()
+        self.entries.running()
     }
 
     /// The pool that all read through.
@@ -276,53 +224,27 @@ impl Server {
         &self.engine.pool
     }
 
-    /// What a user has who was let in.
+    /// What a user has who was let in, without a connection of its own.
     pub(super) fn account_of(&self, user: &str) -> Result<Arc<Account>, Problem> {
+        Ok(Arc::new(self.asking(&*self.shared(user)?, user, 0, None)))
+    }
+
+    /// What all connections of a user share.
+    fn shared(&self, user: &str) -> Result<Arc<Account>, Problem> {
         match self.accounts.get(user) {
             Some(account) => Ok(Arc::clone(account)),
-            None => Ok(Arc::new(self.account(user, None).map_err(fatal)?)),
+            None => Ok(Arc::new(self.account(None).map_err(fatal)?)),
         }
     }
 
     /// Somebody who runs statements, with a key of so many bytes that cancels them.
     pub(super) fn register(self: &Arc<Self>, user: &str, key_bytes: usize) -> Result<Registered, Problem> {
-        let key = random(key_bytes).map_err(fatal)?;
-        let (cancel, _) = watch::channel(0);
-        let entry =
-            Arc::new(Entry { key, cancel, user: user.to_owned(), doing: Mutex::default(), sent: Arc::default() });
-        let pid = self.next_pid.fetch_add(1, Ordering::Relaxed);
-        self.entries.lock().insert(pid, Arc::clone(&entry));
-        Ok(Registered { server: Arc::clone(self), pid, entry })
+        Ok(self.entries.add(user, random(key_bytes).map_err(fatal)?, None))
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.
     pub(super) fn cancel(&self, pid: i32, key: &[u8]) {
-        let entry = self.entries.lock().get(&pid).cloned();
-        if let Some(entry) = entry.filter(|entry| entry.key == key) {
-            entry.cancel.send_modify(|count| *count += 1);
-        }
-    }
-}
-
-/// A connection while it is there, or what one of Flight SQL runs.
-pub(super) struct Registered {
-    server: Arc<Server>,
-    pub(super) pid: i32,
-    pub(super) entry: Arc<Entry>,
-}
-
-impl Registered {
-    pub(super) fn secret(&self, version: ProtocolVersion) -> SecretKey {
-        match (version, <[u8; 4]>::try_from(self.entry.key.as_slice())) {
-            (ProtocolVersion::PROTOCOL3_0, Ok(key)) => SecretKey::I32(i32::from_be_bytes(key)),
-            _ => SecretKey::Bytes(Bytes::copy_from_slice(&self.entry.key)),
-        }
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.server.entries.lock().remove(&self.pid);
+        self.entries.cancel(pid, key);
     }
 }
 

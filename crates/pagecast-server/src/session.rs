@@ -2,7 +2,7 @@
 //! it may stay.
 
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::problem::Problem;
 use super::room::Seat;
 use super::server::{Account, Client, STARTUP, Server};
 use super::startup::{Hello, Purpose, accept, authenticate, negotiate, plain, welcome};
+use super::stop::{Closing, of_both};
 use super::wire::{self, Reader, Writer};
 
 /// A client that has said who it is, and where it sits.
@@ -33,6 +34,7 @@ struct Known {
 impl Server {
     /// Serves one connection to its end.
     pub(super) async fn serve(self: Arc<Self>, tcp: TcpStream, mut guest: Guest) {
+        let address = tcp.peer_addr().ok();
         let (mut stream, mut buffer) = (plain(tcp), BytesMut::new());
         let negotiated = timeout(STARTUP, negotiate(&mut stream, &mut buffer, self.tls.as_ref()));
         let opened = tokio::select! {
@@ -42,7 +44,7 @@ impl Server {
         };
         let problem = match opened {
             Ok(Ok(Some(Purpose::Session(hello)))) => match stream.take() {
-                Some(stream) => return self.session(stream, buffer, hello, guest).await,
+                Some(stream) => return self.session(stream, buffer, hello, guest, address).await,
                 None => return,
             },
             Ok(Ok(Some(Purpose::Cancel { pid, key }))) => return self.cancel(pid, &key),
@@ -57,7 +59,14 @@ impl Server {
     }
 
     /// Lets the client in, and answers it until it leaves.
-    async fn session(self: Arc<Self>, stream: MaybeTls, buffer: BytesMut, hello: Hello, mut guest: Guest) {
+    async fn session(
+        self: Arc<Self>,
+        stream: MaybeTls,
+        buffer: BytesMut,
+        hello: Hello,
+        mut guest: Guest,
+        socket: Option<SocketAddr>,
+    ) {
         let (read, write) = tokio::io::split(stream);
         let (mut reader, mut writer) = (Reader::new(read, buffer, hello.version), Writer::new(write));
         let address = guest.address;
@@ -75,7 +84,7 @@ impl Server {
             Err(_) => return,
         };
         drop(guest);
-        let (registered, settings) = match self.admit(&user, &hello) {
+        let (registered, account, settings) = match self.admit(&user, &account, &hello, socket) {
             Ok(admitted) => admitted,
             Err(problem) => return say_last(&mut writer, reader.drain(), &problem).await,
         };
@@ -91,7 +100,8 @@ impl Server {
         // Ends with the connection, and so does what it reads for.
         let mut reading = JoinSet::new();
         reading.spawn(reader.read_all(sender, gone));
-        let closing = self.closing.subscribe();
+        let (both, closing) = watch::channel(Closing::No);
+        reading.spawn(of_both(self.closing.subscribe(), registered.entry.ended.subscribe(), both));
         let client = Client { server: Arc::clone(&self), account, entry: Arc::clone(&registered.entry) };
         Connection::new(client, settings, writer, messages, is_gone, closing).run().await;
     }
@@ -121,7 +131,7 @@ impl Server {
         if self.users.is_some() {
             self.guesses.right(&user, address);
         }
-        let account = self.account_of(&user)?;
+        let account = self.shared(&user)?;
         let seat = self.seat(&user, &account, address)?;
         accept(writer).await?;
         Ok(Known { user, account, seat })

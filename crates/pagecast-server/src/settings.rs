@@ -10,7 +10,7 @@ const KNOWN: &[(&str, &str, Kind)] = &[
     ("application_name", "", Kind::Free),
     ("bytea_output", "hex", Kind::Only(&["hex"])),
     ("check_function_bodies", "on", Kind::Free),
-    ("client_encoding", "UTF8", Kind::Only(&["utf8", "utf-8", "unicode"])),
+    ("client_encoding", "UTF8", Kind::Only(&["utf8", "unicode"])),
     ("client_min_messages", "notice", Kind::Free),
     ("cursor_tuple_fraction", "0.1", Kind::Free),
     ("DateStyle", "ISO, MDY", Kind::Fixed),
@@ -82,7 +82,7 @@ enum Kind {
 }
 
 /// The settings of a connection.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Settings {
     /// Those that are not what they are at first.
     changed: BTreeMap<&'static str, String>,
@@ -113,9 +113,7 @@ impl Settings {
         let mut value = value.to_owned();
         match kind {
             Kind::Free => {}
-            Kind::Only(allowed) if allowed.contains(&value.to_ascii_lowercase().as_str()) => {
-                value = (*first).to_owned()
-            }
+            Kind::Only(allowed) if allowed.contains(&word(&value).as_str()) => value = (*first).to_owned(),
             Kind::Only(_) => {
                 return Err(Problem::error("22023", format!("{name} is {first} here, and not {value}")));
             }
@@ -141,6 +139,14 @@ impl Settings {
         Some((name, self.changed.get(name).map_or(*first, |value| value).to_owned()))
     }
 
+    /// All of them: the name, what it is, what it is at first, and whether it can be set.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str, bool)> {
+        KNOWN.iter().map(|&(name, first, kind)| {
+            let value = self.changed.get(name).map_or(first, |value| value);
+            (name, value, first, !matches!(kind, Kind::ReadOnly))
+        })
+    }
+
     /// What clients hear of.
     pub(super) fn reported(&self) -> impl Iterator<Item = (String, String)> {
         REPORTED.iter().filter_map(|name| self.get(name)).map(|(name, value)| (name.to_owned(), value))
@@ -156,6 +162,11 @@ impl Settings {
 /// What `name` is in every connection at first.
 pub(super) fn at_first(name: &str) -> Option<String> {
     known(name).map(|(_, first, _)| (*first).to_owned())
+}
+
+/// A word as it is compared: `'utf-8'` is utf8, as clients write it in many ways.
+fn word(value: &str) -> String {
+    value.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
 fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind)> {
@@ -198,6 +209,7 @@ mod tests {
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.statement_timeout(), None);
+        assert_eq!(settings.set("client_encoding", "'utf-8'"), Ok(Some("client_encoding")));
         assert_eq!(settings.set("client_encoding", "LATIN1").unwrap_err().code, "22023");
         assert_eq!(settings.set("timezone", "Europe/Berlin"), Ok(None));
         assert_eq!(settings.get("timezone"), Some(("TimeZone", "UTC".to_owned())));

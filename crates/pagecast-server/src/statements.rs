@@ -160,6 +160,7 @@ impl Statement {
         };
         let (ast, tag) = readable(parsed, settings)?;
         let names = rewrite::column_names(&ast);
+        let oids = &rewrite::oids(&ast, oids);
         let ast = rewrite::for_datafusion(ast)?;
         let (plan, parameters) = match typed(ctx, ast.clone(), oids).await {
             Err(problem) if problem.message.starts_with(TWINS) => match rewrite::with_own_names(ast) {
@@ -431,8 +432,13 @@ fn shown(variable: Vec<Ident>, settings: &Settings) -> Result<Ast, Problem> {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let Some((name, value)) = settings.get(&name) else { return Ok(Ast::ShowVariable { variable }) };
-    let sql = format!("SELECT '{}' AS {}", value.replace('\'', "''"), name.to_ascii_lowercase());
+    let sql = match settings.get(&name) {
+        Some((name, value)) => format!("SELECT '{}' AS {}", value.replace('\'', "''"), name.to_ascii_lowercase()),
+        None if name.eq_ignore_ascii_case("all") => {
+            "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings ORDER BY name".to_owned()
+        }
+        None => return Ok(Ast::ShowVariable { variable }),
+    };
     match parse(&sql)?.pop() {
         Some(Parsed::Statement(ast)) => Ok(*ast),
         _ => Err(Problem::error("XX000", format!("{name} cannot be shown"))),

@@ -14,6 +14,8 @@ pub(super) enum Closing {
     /// Statements that run may end.
     Soon,
     Now,
+    /// Only this connection is, because another one ended it.
+    Alone,
 }
 
 /// What ends the statement that runs.
@@ -42,7 +44,7 @@ impl Stop {
         tokio::select! {
             biased;
             () = happens(gone, |gone| *gone) => Err(left()),
-            () = happens(closing, |closing| *closing == Closing::Now) => Err(shutdown()),
+            () = happens(closing, |closing| *closing >= Closing::Now) => Err(shutdown(*closing.borrow())),
             () = changes(cancel) => Err(Problem::error("57014", "canceling statement due to user request")),
             () = late => Err(Problem::error("57014", "canceling statement due to statement timeout")),
             done = work => done.map_err(Into::into),
@@ -68,6 +70,35 @@ pub(super) fn left() -> Problem {
     Problem::fatal("08006", "the client has gone")
 }
 
-pub(super) fn shutdown() -> Problem {
-    Problem::fatal("57P01", "terminating connection: the server is shut down")
+pub(super) fn shutdown(closing: Closing) -> Problem {
+    let why = match closing {
+        Closing::Alone => "another connection ended this one (pg_terminate_backend)",
+        _ => "the server is shut down",
+    };
+    Problem::fatal("57P01", format!("terminating connection: {why}"))
+}
+
+/// What ends one connection: the end of the server, or another connection.
+pub(super) async fn of_both(
+    mut server: watch::Receiver<Closing>,
+    mut ended: watch::Receiver<bool>,
+    both: watch::Sender<Closing>,
+) {
+    loop {
+        let closing = *server.borrow_and_update();
+        if both.send(closing).is_err() {
+            return;
+        }
+        tokio::select! {
+            () = happens(&mut ended, |ended| *ended) => {
+                both.send_replace(Closing::Alone);
+                return;
+            }
+            changed = server.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+    }
 }

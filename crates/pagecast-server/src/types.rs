@@ -50,6 +50,7 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::INTERVAL_ARRAY, Type::INTERVAL),
     (Type::TEXT_ARRAY, Type::TEXT),
     (Type::VARCHAR_ARRAY, Type::VARCHAR),
+    (Type::OID_ARRAY, Type::OID),
 ];
 
 /// The type of what stands in an array.
@@ -62,7 +63,7 @@ pub(super) fn size(kind: &Type) -> i16 {
     match *kind {
         Type::BOOL => 1,
         Type::INT2 => 2,
-        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
+        Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID => 4,
         Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
         Type::INTERVAL => 16,
         _ => -1,

@@ -3,12 +3,15 @@
 #![cfg(feature = "serve")]
 #![allow(clippy::unwrap_used)]
 
+mod activity;
 mod attacks;
 mod clients;
+mod drivers;
 #[cfg(feature = "flight")]
 mod flight;
 mod hostile;
 mod load;
+mod metadata;
 mod metrics;
 mod outside;
 mod page;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -13,8 +14,11 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 use super::types;
-use super::{DATABASE, SCHEMA, Served};
+use super::{DATABASE, SCHEMA};
 use crate::settings;
+
+/// The numbers of tables that are found with their schema only: those of `information_schema`.
+const HIDDEN: std::ops::Range<i64> = super::FIRST_INFORMATION_OID..super::FIRST_TABLE_OID;
 
 /// What a function answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,8 +33,17 @@ enum Answer {
     TableNumber(Arc<BTreeMap<String, i64>>),
     /// A table's name, of its number.
     TableName(Arc<BTreeMap<String, i64>>),
-    /// What a setting is at first.
-    Setting,
+    /// A function's number, of its name, and back.
+    FunctionNumber,
+    FunctionName,
+    /// The parts of a name, and the first or the last place of a list.
+    NameParts,
+    /// An object of JSON, of names and values in turn.
+    Object,
+    /// A text with `%s`, `%I` and `%L` filled in.
+    Filled,
+    /// Whether a table, of its number, is found without its schema.
+    Visible,
     /// Its first argument.
     First,
     /// Its second argument.
@@ -65,7 +78,9 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match &self.answer {
             Answer::Always(value) => value.data_type(),
-            Answer::TypeNumber | Answer::TableNumber(_) => DataType::Int64,
+            Answer::TypeNumber | Answer::TableNumber(_) | Answer::FunctionNumber => DataType::Int64,
+            Answer::Visible => DataType::Boolean,
+            Answer::NameParts => DataType::new_list(DataType::Utf8, true),
             _ => DataType::Utf8,
         })
     }
@@ -120,11 +135,31 @@ impl Function {
                 };
                 Arc::new(StringArray::from_iter(numbers.as_primitive::<Int64Type>().iter().map(name)))
             }
-            Answer::Setting => {
+            Answer::FunctionNumber => {
                 let names = text(0)?;
-                let value = |name: Option<&str>| settings::at_first(name?);
-                Arc::new(StringArray::from_iter(names.as_string::<i32>().iter().map(value)))
+                let numbers = names.as_string::<i32>().iter().map(|name| types::function(name?));
+                Arc::new(Int64Array::from_iter(numbers))
             }
+            Answer::FunctionName => {
+                let numbers = number(0)?;
+                let names = numbers.as_primitive::<Int64Type>().iter().map(|oid| Some(types::function_named(oid?)));
+                Arc::new(StringArray::from_iter(names))
+            }
+            Answer::NameParts => {
+                let names = text(0)?;
+                let mut parts = ListBuilder::new(StringBuilder::new());
+                for name in names.as_string::<i32>() {
+                    parts.append_option(name.map(|name| name_parts(name).into_iter().map(Some)));
+                }
+                Arc::new(parts.finish())
+            }
+            Answer::Filled => Arc::new(StringArray::from_iter(filled(arguments, count)?)),
+            Answer::Visible => {
+                let numbers = number(0)?;
+                let is_visible = |oid: Option<i64>| Some(!HIDDEN.contains(&oid?));
+                Arc::new(BooleanArray::from_iter(numbers.as_primitive::<Int64Type>().iter().map(is_visible)))
+            }
+            Answer::Object => Arc::new(StringArray::from_iter_values(objects(arguments, count)?)),
             Answer::First => text(0)?,
             Answer::Second => text(1)?,
             Answer::Quoted => {
@@ -142,8 +177,93 @@ fn column(arguments: &[ArrayRef], at: usize, kind: &DataType, name: &str) -> Res
 
 /// The number of a table by its name, with or without its schema, in quotes or not; or of a number.
 fn number_of(tables: &BTreeMap<String, i64>, name: &str) -> Option<i64> {
-    let bare = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
+    let bare = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
+    let bare = bare.strip_prefix("pg_catalog.").unwrap_or(bare).trim_matches('"');
     tables.get(bare).copied().or_else(|| bare.parse().ok())
+}
+
+/// The names in `a."B"`, as PostgreSQL keeps them.
+fn name_parts(name: &str) -> Vec<String> {
+    let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
+    for character in name.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            '.' if !quoted => parts.push(std::mem::take(&mut part)),
+            character if quoted => part.push(character),
+            character => part.extend(character.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+/// Objects of JSON whose names and values take turns among the arguments.
+fn objects(arguments: &[ArrayRef], count: usize) -> Result<Vec<String>> {
+    let mut objects = vec![String::from("{"); count];
+    for pair in arguments.chunks(2) {
+        let [names, values] = pair else {
+            return Err(DataFusionError::Plan("json_build_object takes names and values in turn".to_owned()));
+        };
+        let is_bare = values.data_type().is_numeric() || values.data_type() == &DataType::Boolean;
+        let (names, values) = (cast(names, &DataType::Utf8)?, cast(values, &DataType::Utf8)?);
+        let (names, values) = (names.as_string::<i32>(), values.as_string::<i32>());
+        for (row, object) in objects.iter_mut().enumerate() {
+            let name = if names.is_valid(row) { names.value(row) } else { "" };
+            let value = match values.is_valid(row) {
+                false => "null".to_owned(),
+                true if is_bare => values.value(row).to_owned(),
+                true => in_json(values.value(row)),
+            };
+            let comma = if object.len() > 1 { "," } else { "" };
+            object.push_str(&format!("{comma}{}:{value}", in_json(name)));
+        }
+    }
+    objects.iter_mut().for_each(|object| object.push('}'));
+    Ok(objects)
+}
+
+/// `format('%s: %I', text, name)` of each row. A place that nothing is for stays empty.
+fn filled(arguments: &[ArrayRef], count: usize) -> Result<Vec<Option<String>>> {
+    let texts = arguments.iter().map(|values| Ok(cast(values, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
+    let text = |at: usize, row: usize| {
+        let values = texts.get(at)?.as_string::<i32>();
+        values.is_valid(row).then(|| values.value(row))
+    };
+    let row = |row: usize| {
+        let (mut filled, mut next, mut rest) = (String::new(), 1, text(0, row)?.chars());
+        while let Some(character) = rest.next() {
+            let kind = if character == '%' { rest.next() } else { None };
+            match kind {
+                None | Some('%') => filled.push(character),
+                Some(kind) => {
+                    let value = text(next, row);
+                    next += 1;
+                    match (kind, value) {
+                        ('I', value) => filled.push_str(&quoted(value.unwrap_or_default())),
+                        ('L', Some(value)) => filled.push_str(&format!("'{}'", value.replace('\'', "''"))),
+                        ('L', None) => filled.push_str("NULL"),
+                        (_, value) => filled.push_str(value.unwrap_or_default()),
+                    }
+                }
+            }
+        }
+        Some(filled)
+    };
+    Ok((0..count).map(row).collect())
+}
+
+/// A text as JSON has it.
+fn in_json(text: &str) -> String {
+    let mut json = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => json.extend(['\\', character]),
+            character if character < ' ' => json.push_str(&format!("\\u{:04x}", u32::from(character))),
+            character => json.push(character),
+        }
+    }
+    json.push('"');
+    json
 }
 
 fn quoted(name: &str) -> String {
@@ -155,7 +275,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Functions that answer the same for all.
-pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
+pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
     let none = ScalarValue::Utf8(None);
     let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
     let (yes, no, zero) =
@@ -163,6 +283,8 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
     let version = format!("PostgreSQL {} on pagecast", settings::VERSION);
     let schemas = [text("pg_catalog"), text(SCHEMA)];
     let schemas = ScalarValue::List(ScalarValue::new_list_nullable(&schemas, &DataType::Utf8));
+    let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
+    let now = ScalarValue::TimestampMicrosecond(Some(micros), Some("+00:00".into()));
     let owner = text(DATABASE);
     let fixed: &[(&[&'static str], ScalarValue)] = &[
         (&["version"], text(&version)),
@@ -172,10 +294,15 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
         (&["pg_get_userbyid"], owner),
         (&["pg_size_pretty"], text("0 bytes")),
         (&["pg_encoding_to_char"], text("UTF8")),
-        (&["pg_backend_pid", "pg_my_temp_schema"], ScalarValue::Int32(Some(0))),
+        (&["pg_my_temp_schema", "pg_stat_get_numscans"], ScalarValue::Int64(Some(0))),
+        (&["pg_blocking_pids"], ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::Int32))),
+        (&["pg_postmaster_start_time", "pg_conf_load_time"], now),
         (
             &[
-                "pg_table_is_visible",
+                "pg_advisory_unlock",
+                "pg_opclass_is_visible",
+                "pg_collation_is_visible",
+                "pg_operator_is_visible",
                 "pg_type_is_visible",
                 "pg_function_is_visible",
                 "has_any_column_privilege",
@@ -187,11 +314,25 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
             ],
             yes,
         ),
-        (&["pg_is_in_recovery", "pg_relation_is_publishable", "pg_is_other_temp_schema", "pg_has_role"], no),
+        (
+            &[
+                "pg_has_role",
+                "pg_is_in_recovery",
+                "pg_is_other_temp_schema",
+                "pg_is_wal_replay_paused",
+                "pg_relation_is_publishable",
+                "pg_relation_is_updatable",
+            ],
+            no,
+        ),
         (&["pg_database_size", "pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size"], zero),
         (
             &[
                 "col_description",
+                "pg_advisory_unlock_all",
+                "pg_get_function_sqlbody",
+                "pg_get_statisticsobjdef",
+                "pg_get_statisticsobjdef_columns",
                 "inet_client_addr",
                 "inet_server_addr",
                 "obj_description",
@@ -218,14 +359,19 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
             ctx.register_udf(Function::of(name, Answer::Always(value.clone())));
         }
     }
-    let tables: Arc<BTreeMap<_, _>> = Arc::new(served.iter().map(|table| (table.name.clone(), table.oid)).collect());
+    let tables = Arc::new(tables);
     for (name, answer) in [
         ("format_type", Answer::TypeName),
         ("regtype_name", Answer::TypeName),
         ("to_regtype", Answer::TypeNumber),
         ("to_regclass", Answer::TableNumber(Arc::clone(&tables))),
         ("regclass_name", Answer::TableName(tables)),
-        ("current_setting", Answer::Setting),
+        ("to_regproc", Answer::FunctionNumber),
+        ("regproc_name", Answer::FunctionName),
+        ("parse_ident", Answer::NameParts),
+        ("json_build_object", Answer::Object),
+        ("format", Answer::Filled),
+        ("pg_table_is_visible", Answer::Visible),
         ("catalog_array_to_string", Answer::First),
         ("set_config", Answer::Second),
         ("quote_ident", Answer::Quoted),
@@ -235,7 +381,7 @@ pub(super) fn install(ctx: &SessionContext, served: &[Served]) {
 }
 
 /// The functions that say who a session's user is.
-pub(crate) fn of_user(ctx: &SessionContext, name: &str) {
+pub(super) fn of_user(ctx: &SessionContext, name: &str) {
     for function in ["current_user", "session_user", "user", "current_role"] {
         ctx.register_udf(Function::of(function, Answer::Always(ScalarValue::Utf8(Some(name.to_owned())))));
     }
@@ -248,6 +394,8 @@ mod tests {
     #[test]
     fn names_are_quoted_where_sql_needs_it() {
         assert_eq!(quoted("line_item2"), "line_item2");
+        assert_eq!(name_parts("Public.\"Two words\""), ["public", "Two words"]);
+        assert_eq!(in_json("a\"b\n"), r#""a\"b\u000a""#);
         assert_eq!(quoted("Line \"item"), "\"Line \"\"item\"");
     }
 

@@ -18,12 +18,13 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::entries::{Transaction, shown};
 use crate::keeping::Kept;
 use crate::notices::{About, short};
 use crate::parameters;
 use crate::problem::Problem;
 use crate::rows::{self, Format};
-use crate::server::{Client, shown};
+use crate::server::Client;
 use crate::settings::Settings;
 use crate::statements::{self, Own, Statement, Work};
 use crate::stop::{Closing, Stop, happens, shutdown};
@@ -64,14 +65,6 @@ pub(super) struct Session {
 struct Named {
     statement: Arc<Statement>,
     _kept: Kept,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Transaction {
-    #[default]
-    None,
-    Open,
-    Failed,
 }
 
 impl<W: AsyncWrite + Unpin> Connection<W> {
@@ -145,7 +138,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             let late = portal.and_then(|limit| Some(self.session.oldest()? + limit));
             tokio::select! {
                 biased;
-                () = happens(&mut self.closing, |closing| *closing != Closing::No) => return Err(shutdown()),
+                () = happens(&mut self.closing, |closing| *closing != Closing::No) => return Err(shutdown(*self.closing.borrow())),
                 message = self.messages.recv() => return message.transpose(),
                 () = at(late) => self.session.end_late(portal),
                 () = at(idle) => {
@@ -415,6 +408,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     }
 
     fn ready(&mut self) -> Result<(), Problem> {
+        self.client.entry.rest(self.session.transaction, &self.settings);
         let status = match self.session.transaction {
             Transaction::None => TransactionStatus::Idle,
             Transaction::Open => TransactionStatus::Transaction,

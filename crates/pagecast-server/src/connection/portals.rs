@@ -9,7 +9,8 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{Connection, Transaction, check_room, no_portal};
+use super::{Connection, check_room, no_portal};
+use crate::entries::Transaction;
 use crate::execution::{Execution, Fetched};
 use crate::keeping::Kept;
 use crate::problem::Problem;

@@ -21,11 +21,12 @@ use tonic::Status;
 
 use super::line::Busy;
 use super::session::Session;
+use crate::entries::Registered;
 use crate::execution::{self, PATIENCE, Standing};
 use crate::problem::Problem;
-use crate::server::{Client, KEY_BYTES, Registered};
+use crate::server::{Client, KEY_BYTES};
 use crate::statements::{Rows, Statement};
-use crate::stop::{Stop, shutdown};
+use crate::stop::{Closing, Stop, shutdown};
 
 /// Messages on their way to a client.
 pub(super) type Sent = BoxStream<'static, Result<FlightData, Status>>;
@@ -70,7 +71,7 @@ pub(super) async fn run(
             None => match task.join_next().await {
                 Some(Ok(Ok(()))) | None => Ok(None),
                 Some(Ok(Err(problem))) => Err(FlightError::from(Status::from(problem))),
-                Some(Err(_)) => Err(FlightError::from(Status::from(shutdown()))),
+                Some(Err(_)) => Err(FlightError::from(Status::from(shutdown(Closing::Now)))),
             },
         }
     });

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use super::parameters::numbered;
 use crate::connection::{PLAN_BYTES, check_room};
+use crate::entries::{Entry, shown};
 use crate::keeping::Kept;
 use crate::problem::Problem;
-use crate::server::{Account, Entry, Server, shown};
+use crate::server::{Account, Server};
 use crate::settings::Settings;
 use crate::statements::{self, Own, Statement};
 use crate::stop::Stop;

@@ -1,0 +1,196 @@
+//! Who is connected, and what they do.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pgwire::messages::ProtocolVersion;
+use pgwire::messages::startup::SecretKey;
+use tokio::sync::watch;
+
+use super::settings::Settings;
+
+/// Characters of a statement that others see.
+const SHOWN_SQL: usize = 200;
+
+/// A query that runs.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The number of its connection.
+    pub number: i32,
+    /// Who asked.
+    pub user: String,
+    /// The statement, or its beginning.
+    pub sql: Arc<str>,
+    /// When it began.
+    pub since: Instant,
+    /// Rows that its client was sent.
+    pub rows: u64,
+}
+
+/// All connections.
+#[derive(Default)]
+pub(super) struct Entries {
+    all: Mutex<HashMap<i32, Arc<Entry>>>,
+    given: AtomicI32,
+}
+
+/// A connection as others see it.
+pub(super) struct Entry {
+    key: Vec<u8>,
+    /// Changes to end the statement that runs.
+    pub(super) cancel: watch::Sender<u64>,
+    /// Whether another connection ends this one.
+    pub(super) ended: watch::Sender<bool>,
+    pub(super) user: String,
+    pub(super) address: Option<SocketAddr>,
+    pub(super) since: SystemTime,
+    doing: Mutex<Option<Doing>>,
+    rest: Mutex<Rest>,
+    sent: Arc<AtomicU64>,
+}
+
+/// What a connection does, or did last.
+#[derive(Clone, Debug)]
+pub(super) struct Doing {
+    pub(super) sql: Arc<str>,
+    since: Instant,
+    pub(super) began: SystemTime,
+    pub(super) done: Option<SystemTime>,
+    /// Rows that were sent.
+    sent: Arc<AtomicU64>,
+}
+
+/// What a connection is between two statements.
+#[derive(Clone, Default)]
+pub(super) struct Rest {
+    pub(super) transaction: Transaction,
+    pub(super) settings: Option<Settings>,
+}
+
+/// Where a connection is in its transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Transaction {
+    #[default]
+    None,
+    Open,
+    Failed,
+}
+
+/// As much of a statement as others see.
+pub(super) fn shown(sql: &str) -> Arc<str> {
+    sql.trim().chars().take(SHOWN_SQL).collect::<String>().into()
+}
+
+impl Entry {
+    /// Notes that a statement begins.
+    pub(super) fn begin(&self, sql: Arc<str>) {
+        self.sent.store(0, Ordering::Relaxed);
+        let sent = Arc::clone(&self.sent);
+        let (since, began) = (Instant::now(), SystemTime::now());
+        *self.doing.lock() = Some(Doing { sql, since, began, done: None, sent });
+    }
+
+    /// Notes that so many rows were sent.
+    pub(super) fn sent(&self, rows: usize) {
+        self.sent.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        if let Some(doing) = &mut *self.doing.lock() {
+            doing.done = Some(SystemTime::now());
+        }
+    }
+
+    /// Notes what the connection is now that it waits.
+    pub(super) fn rest(&self, transaction: Transaction, settings: &Settings) {
+        let mut rest = self.rest.lock();
+        rest.transaction = transaction;
+        if rest.settings.as_ref() != Some(settings) {
+            rest.settings = Some(settings.clone());
+        }
+    }
+
+    pub(super) fn doing(&self) -> Option<Doing> {
+        self.doing.lock().clone()
+    }
+
+    pub(super) fn at_rest(&self) -> Rest {
+        self.rest.lock().clone()
+    }
+}
+
+impl Entries {
+    /// Adds a connection with a key that cancels what it runs.
+    pub(super) fn add(self: &Arc<Self>, user: &str, key: Vec<u8>, address: Option<SocketAddr>) -> Registered {
+        let entry = Arc::new(Entry {
+            key,
+            cancel: watch::channel(0).0,
+            ended: watch::channel(false).0,
+            user: user.to_owned(),
+            address,
+            since: SystemTime::now(),
+            doing: Mutex::default(),
+            rest: Mutex::default(),
+            sent: Arc::default(),
+        });
+        let pid = self.given.fetch_add(1, Ordering::Relaxed) + 1;
+        self.all.lock().insert(pid, Arc::clone(&entry));
+        Registered { entries: Arc::clone(self), pid, entry }
+    }
+
+    pub(super) fn get(&self, pid: i32) -> Option<Arc<Entry>> {
+        self.all.lock().get(&pid).cloned()
+    }
+
+    /// All of them, by their numbers.
+    pub(super) fn all(&self) -> Vec<(i32, Arc<Entry>)> {
+        let mut all: Vec<_> = self.all.lock().iter().map(|(pid, entry)| (*pid, Arc::clone(entry))).collect();
+        all.sort_by_key(|(pid, _)| *pid);
+        all
+    }
+
+    /// The queries that run.
+    pub(super) fn running(&self) -> Vec<Running> {
+        let all = self.all.lock();
+        let running = |(pid, entry): (&i32, &Arc<Entry>)| {
+            let Doing { sql, since, sent, .. } = entry.doing().filter(|doing| doing.done.is_none())?;
+            let rows = sent.load(Ordering::Relaxed);
+            Some(Running { number: *pid, user: entry.user.clone(), sql, since, rows })
+        };
+        all.iter().filter_map(running).collect()
+    }
+
+    /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.
+    pub(super) fn cancel(&self, pid: i32, key: &[u8]) {
+        if let Some(entry) = self.get(pid).filter(|entry| entry.key == key) {
+            entry.cancel.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// A connection while it is there, or what one of Flight SQL runs.
+pub(super) struct Registered {
+    entries: Arc<Entries>,
+    pub(super) pid: i32,
+    pub(super) entry: Arc<Entry>,
+}
+
+impl Registered {
+    pub(super) fn secret(&self, version: ProtocolVersion) -> SecretKey {
+        match (version, <[u8; 4]>::try_from(self.entry.key.as_slice())) {
+            (ProtocolVersion::PROTOCOL3_0, Ok(key)) => SecretKey::I32(i32::from_be_bytes(key)),
+            _ => SecretKey::Bytes(Bytes::copy_from_slice(&self.entry.key)),
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.entries.all.lock().remove(&self.pid);
+    }
+}
