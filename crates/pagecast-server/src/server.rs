@@ -230,7 +230,7 @@ impl Server {
     }
 
     /// What all connections of a user share.
-    fn shared(&self, user: &str) -> Result<Arc<Account>, Problem> {
+    pub(super) fn shared(&self, user: &str) -> Result<Arc<Account>, Problem> {
         match self.accounts.get(user) {
             Some(account) => Ok(Arc::clone(account)),
             None => Ok(Arc::new(self.account(None).map_err(fatal)?)),

@@ -84,7 +84,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         let Err(problem) = self.answer_all().await else { return };
         if problem.message.contains("--write-timeout") {
             self.client.server.notices.of(About::Slow, || {
-                format!("a connection of user \"{}\" ends: {}", short(self.client.entry.user()), problem.message)
+                format!("a connection of user \"{}\" ends: {}", short(&self.client.entry.user), problem.message)
             });
         }
         // What it held is others' while the client reads its last words.
