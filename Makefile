@@ -86,7 +86,7 @@ s3s-fs: ## a second S3 server for test-objects, which ignores conditions: minute
 test-serve: ## of these, the server under psql, psycopg, SQLAlchemy, ADBC and JDBC
 	bash ci/clients.sh cargo test --locked $(HOSTS) --test serve -- --nocapture $(ARGS)
 
-test-serve-attacks: ## the server under clients that would hurt others: SERVE_ATTACK_ROUNDS times as much
+test-serve-attacks: ## the server under clients that would hurt others, five times as much of each
 	SERVE_ATTACK_ROUNDS=$${SERVE_ATTACK_ROUNDS:-5} cargo test --locked $(HOSTS) --test serve -- --nocapture --test-threads 1 attacks $(ARGS)
 
 wheel: ## the Python package, as a wheel in target/wheels

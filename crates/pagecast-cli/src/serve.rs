@@ -41,8 +41,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = pagecast_server::USUAL_FLIGHT)]
     flight: Option<SocketAddr>,
     /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N,
-    /// connections=N, share=P% (of the pool) and admin (3 connections are kept for these) may stand;
-    /// without it everybody on this machine is let in
+    /// connections=N, share=P% (of the pool) and admin (3 connections are kept for these) may
+    /// stand; without it everybody on this machine is let in
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
     /// Certificate chain (PEM); clients must then use TLS

@@ -54,7 +54,8 @@ struct Verifier {
 
 impl Users {
     /// The users of a file: a line for each, `name password`, then `memory=1GiB`, `queries=4`,
-    /// `connections=10`, `share=25%` and `admin` if wanted. Empty lines and those that begin with `#` are none.
+    /// `connections=10`, `share=25%` and `admin` if wanted. Empty lines and those that
+    /// begin with `#` are none.
     ///
     /// # Errors
     ///

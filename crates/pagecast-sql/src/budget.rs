@@ -4,7 +4,8 @@
 //! texts in an `array_agg`, what a function makes, batches on their way, both copies while a join
 //! makes one batch of its side. So the heap itself is looked at, between batches and before a
 //! function makes much; what has grown beyond the limit, and a margin for such gaps in the account
-//! of those who are right, ends the statement that asks for more, unless it holds next to nothing itself.
+//! of those who are right, ends the statement that asks for more, unless it holds next to nothing
+//! itself.
 
 use std::fmt;
 
