@@ -3,8 +3,7 @@
 //!
 //! Nothing is sampled while nobody looks; a clock beside the pool follows it all the time. The page
 //! is one file inside the binary and asks for nothing else. Who does not know its token sees
-//! nothing. It has a thread of its own: queries
-//! that compute for long keep all others busy.
+//! nothing. It has a thread of its own: queries that compute for long keep all others busy.
 
 mod http;
 mod sample;
