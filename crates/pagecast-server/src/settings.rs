@@ -139,6 +139,16 @@ impl Settings {
         Some((name, self.changed.get(name).map_or(*first, |value| value).to_owned()))
     }
 
+    /// The query that SHOW of a name, or of all, is.
+    pub(super) fn shown(&self, name: &str) -> Option<String> {
+        if name.eq_ignore_ascii_case("all") {
+            let all = "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings ORDER BY name";
+            return Some(all.to_owned());
+        }
+        let (name, value) = self.get(name)?;
+        Some(format!("SELECT '{}' AS {}", value.replace('\'', "''"), name.to_ascii_lowercase()))
+    }
+
     /// All of them: the name, what it is, what it is at first, and whether it can be set.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str, bool)> {
         KNOWN.iter().map(|&(name, first, kind)| {

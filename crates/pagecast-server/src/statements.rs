@@ -432,13 +432,7 @@ fn shown(variable: Vec<Ident>, settings: &Settings) -> Result<Ast, Problem> {
         "session authorization" => "session_authorization".to_owned(),
         _ => words.join("."),
     };
-    let sql = match settings.get(&name) {
-        Some((name, value)) => format!("SELECT '{}' AS {}", value.replace('\'', "''"), name.to_ascii_lowercase()),
-        None if name.eq_ignore_ascii_case("all") => {
-            "SELECT name, setting, short_desc AS description FROM pg_catalog.pg_settings ORDER BY name".to_owned()
-        }
-        None => return Ok(Ast::ShowVariable { variable }),
-    };
+    let Some(sql) = settings.shown(&name) else { return Ok(Ast::ShowVariable { variable }) };
     match parse(&sql)?.pop() {
         Some(Parsed::Statement(ast)) => Ok(*ast),
         _ => Err(Problem::error("XX000", format!("{name} cannot be shown"))),

@@ -122,10 +122,11 @@ fn of_select(select: &mut Select, outermost: bool) {
 /// Makes what is known of an expression a constant.
 fn fold(expr: &mut Expr, sources: &Sources) {
     match expr {
-        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
-            if sources.is_one_of(left, &["typtype"]) && text(right).is_some_and(|kind| kind != "b") {
-                *expr = Expr::value(Value::Boolean(false));
-            }
+        // All types are base types here.
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right }
+            if sources.is_one_of(left, &["typtype"]) && text(right).is_some_and(|kind| kind != "b") =>
+        {
+            *expr = Expr::value(Value::Boolean(false));
         }
         Expr::Case { operand: None, conditions, else_result, .. } => {
             conditions.retain(|when| !is_false(when));
