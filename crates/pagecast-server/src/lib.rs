@@ -10,7 +10,7 @@
 //! | `wire`, `startup`, `tls` | messages, and who it is |
 //! | `users`, `memory` | who may connect, and what they may take |
 //! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
-//! | `catalog`, `rewrite`, `statements` | what its SQL means here |
+//! | `catalog`, `rewrite`, `meaning`, `statements` | what its SQL means here |
 //! | `server`, `execution` | what all share, and a query under way |
 //! | `connection`, `session` | its statements and portals, from the first byte to the last |
 //! | `flight` | the same for Flight SQL |
@@ -25,6 +25,7 @@ mod execution;
 #[cfg(feature = "flight")]
 mod flight;
 mod listen;
+mod meaning;
 mod memory;
 mod parameters;
 mod problem;
@@ -75,6 +76,7 @@ pub async fn open(
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
     catalog::install(&engine.ctx).await?;
+    meaning::install(&engine.ctx);
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

@@ -1,28 +1,41 @@
 //! SQL of PostgreSQL's clients as DataFusion understands it.
 
+mod empty;
+mod refused;
+mod spans;
+mod spelled;
+
 use std::ops::ControlFlow;
 
+
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, GroupByExpr, Ident, JoinOperator,
-    ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value,
-    ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
+    Select, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
+use empty::{counts, empty, gives_nothing, null_text, reads_catalog, take_most};
+pub(super) use refused::Functions;
 
 /// The functions that may stand where a table does.
 const TABLE_FUNCTIONS: &[&str] = &["generate_series", "range", "unnest"];
 
-/// Rewrites what DataFusion does not know.
-pub(super) fn for_datafusion(mut statement: Statement) -> Result<Statement, Problem> {
-    match statement.visit(&mut Rewrite) {
-        ControlFlow::Break(problem) => Err(problem),
-        ControlFlow::Continue(()) => Ok(statement),
+/// Rewrites what DataFusion does not know, and refuses what it would leave out.
+pub(super) fn for_datafusion(mut statement: Statement, functions: &dyn Functions) -> Result<Statement, Problem> {
+    match statement.visit(&mut Rewrite::default()) {
+        ControlFlow::Break(problem) => return Err(problem),
+        ControlFlow::Continue(()) => {}
     }
+    refused::check(&statement, functions)?;
+    Ok(statement)
 }
 
-struct Rewrite;
+#[derive(Default)]
+struct Rewrite {
+    /// Of each query around what is visited, whether it reads the catalog.
+    catalog: Vec<bool>,
+}
 
 impl VisitorMut for Rewrite {
     type Break = Problem;
@@ -33,6 +46,18 @@ impl VisitorMut for Rewrite {
         if empty(&mut query.body) {
             query.order_by = None;
         }
+        spelled::fetch_as_limit(query);
+        self.catalog.push(reads_catalog(&query.body));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Problem> {
+        self.catalog.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Problem> {
+        spelled::in_list(select);
         ControlFlow::Continue(())
     }
 
@@ -87,157 +112,62 @@ impl VisitorMut for Rewrite {
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
                 escape_as_usual(pattern, escape_char);
             }
-            // Text is compared by its bytes, whatever is said.
-            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::Collate { expr: inner, collation } => {
+                if let Err(problem) = spelled::by_bytes(collation) {
+                    return ControlFlow::Break(problem);
+                }
+                *expr = take(inner);
+            }
             Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } => {
                 if let Some(bytes) = bytes_of(inner, data_type) {
                     *expr = bytes;
                 } else if let Some(other) = cast(inner, data_type) {
                     *expr = other;
+                } else {
+                    spans::cast(inner, data_type);
+                    match spelled::cast(inner, data_type) {
+                        Ok(Some(other)) => *expr = other,
+                        Ok(None) => {}
+                        Err(problem) => return ControlFlow::Break(problem),
+                    }
                 }
             }
-            // Arrays of a subquery are lists of roles and columns, which nobody has here.
-            Expr::Function(Function { args: FunctionArguments::Subquery(_), .. }) => *expr = null_text(),
-            Expr::Function(function) => in_catalog(function),
+            Expr::TypedString(text) => spelled::kind(&mut text.data_type),
+            Expr::Interval(interval) => spans::literal(interval),
+            Expr::SimilarTo { .. } => {
+                if let Some(other) = spelled::similar(expr) {
+                    *expr = other;
+                }
+            }
+            Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_)) => {
+                match self.array(function) {
+                    Ok(Some(array)) => *expr = array,
+                    Ok(None) => {}
+                    Err(problem) => return ControlFlow::Break(problem),
+                }
+            }
+            Expr::Function(function) => {
+                in_catalog(function);
+                spelled::renamed(expr);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
 }
 
-/// Whether a query reads a table that is always empty, and only rows of it: it joins nothing to
-/// others that could stay without it, and counts nothing, unless by keys, of which there are none.
-fn gives_nothing(select: &Select) -> bool {
-    let GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
-    let counts = keys.is_empty() && select.projection.iter().any(|item| counts(&item.to_string()));
-    let reads = select.from.iter().any(|from| {
-        is_empty(&from.relation)
-            || from.joins.iter().any(|join| {
-                matches!(join.join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_)) && is_empty(&join.relation)
-            })
-    });
-    let keeps_others = select.from.iter().flat_map(|from| &from.joins).any(|join| {
-        matches!(join.join_operator, JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_))
-    });
-    reads && !keeps_others && !counts
-}
-
-/// A value looked up in the catalog is the most of the one that there is.
-fn take_most(query: &mut Query) {
-    let SetExpr::Select(select) = &mut *query.body else { return };
-    let groups = matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let looks_up =
-        groups && query.order_by.is_none() && query.limit_clause.is_none() && select.from.iter().all(is_ours);
-    if let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = &mut select.projection[..]
-        && looks_up
-        && !counts(&item.to_string())
-    {
-        *item = call("max", take(item));
-    }
-}
-
-/// Whether all of it are tables of the catalog.
-fn is_ours(from: &TableWithJoins) -> bool {
-    let is_one = |relation: &TableFactor| match relation {
-        TableFactor::Table { name, args: None, .. } => {
-            let name = name.0.last().and_then(ObjectNamePart::as_ident);
-            name.is_some_and(|name| catalog::has(&name.value))
+impl Rewrite {
+    /// An array of a subquery's rows. Those of the catalog are lists of roles and columns, which nobody
+    /// has here.
+    fn array(&self, function: &mut Function) -> Result<Option<Expr>, Problem> {
+        if !function.name.to_string().eq_ignore_ascii_case("array") {
+            return Ok(None);
         }
-        _ => false,
-    };
-    is_one(&from.relation) && from.joins.iter().all(|join| is_one(&join.relation))
-}
-
-fn is_empty(relation: &TableFactor) -> bool {
-    let name = match relation {
-        TableFactor::Table { name, .. } => name,
-        TableFactor::Derived { subquery, .. } => {
-            return matches!(&*subquery.body, SetExpr::Select(select) if gives_nothing(select));
+        let FunctionArguments::Subquery(query) = &mut function.args else { return Ok(None) };
+        if self.catalog.contains(&true) || reads_catalog(&query.body) {
+            return Ok(Some(null_text()));
         }
-        _ => return false,
-    };
-    let parts: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
-    match parts.as_slice() {
-        [name] => catalog::is_empty(&name.value),
-        [schema, name] => schema.value.eq_ignore_ascii_case(CATALOG) && catalog::is_empty(&name.value),
-        _ => false,
-    }
-}
-
-/// Whether an expression makes one row of many.
-fn counts(expr: &str) -> bool {
-    let lower = expr.to_ascii_lowercase();
-    // What a subquery counts makes no row of this one.
-    if lower.contains("select ") {
-        return false;
-    }
-    ["count(", "sum(", "max(", "min(", "avg(", "array_agg(", "string_agg(", "json_agg(", "bool_or(", "bool_and("]
-        .iter()
-        .any(|call| lower.contains(call))
-}
-
-/// Makes a query that gives nothing one without tables: its columns, as texts, and no row. Says
-/// whether it is one of these.
-fn empty(body: &mut SetExpr) -> bool {
-    match body {
-        SetExpr::Select(select) if gives_nothing(select) => {
-            let is_wild =
-                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-            if select.projection.iter().any(is_wild) {
-                return false;
-            }
-            select.projection = std::mem::take(&mut select.projection).into_iter().map(null_named).collect();
-            number_twins(&mut select.projection);
-            select.from.clear();
-            (select.distinct, select.having) = (None, None);
-            select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
-            select.selection = Some(Expr::value(Value::Boolean(false)));
-            true
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            let (left, right) = (empty(left), empty(right));
-            left && right
-        }
-        _ => false,
-    }
-}
-
-/// A null of the name that a column has.
-fn null_named(item: SelectItem) -> SelectItem {
-    let alias = match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(alias),
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name),
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(mut names)) => names.pop(),
-        SelectItem::UnnamedExpr(Expr::Function(mut function)) => function.name.0.pop().and_then(|part| match part {
-            ObjectNamePart::Identifier(name) => Some(name),
-            ObjectNamePart::Function(_) => None,
-        }),
-        _ => None,
-    };
-    SelectItem::ExprWithAlias { expr: null_text(), alias: alias.unwrap_or_else(|| Ident::new("?column?")) }
-}
-
-fn null_text() -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::value(Value::Null)),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    }
-}
-
-/// DataFusion wants each column of a query to have a name of its own.
-fn number_twins(items: &mut [SelectItem]) {
-    let mut seen = std::collections::HashMap::new();
-    for item in items {
-        if let SelectItem::ExprWithAlias { alias, .. } = item {
-            let count = seen.entry(alias.value.clone()).or_insert(0);
-            if *count > 0 {
-                alias.value = format!("{}_{count}", alias.value);
-            }
-            *count += 1;
-        }
+        spelled::array_of((**query).clone()).map(Some)
     }
 }
 

@@ -7,6 +7,7 @@ mod clients;
 #[cfg(feature = "flight")]
 mod flight;
 mod load;
+mod meaning;
 mod page;
 mod protocol;
 mod shares;
