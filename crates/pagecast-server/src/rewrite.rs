@@ -7,7 +7,6 @@ mod spelled;
 
 use std::ops::ControlFlow;
 
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
     Select, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut, visit_expressions,
@@ -73,6 +72,9 @@ impl VisitorMut for Rewrite {
 
     /// Functions that give tables may read files, or write them.
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Problem> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor {
+            spelled::without_only(name, alias);
+        }
         let name = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 without_catalog(name);

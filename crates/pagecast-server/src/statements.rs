@@ -173,7 +173,8 @@ impl Statement {
                 return Ok(Self::of(Work::Prepare { name: name.value, statement }, Vec::new()));
             }
             Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } if using.is_empty() => {
-                let name = name.0.last().and_then(|part| part.as_ident()).map_or(String::new(), |name| name.value.clone());
+                let name =
+                    name.0.last().and_then(|part| part.as_ident()).map_or(String::new(), |name| name.value.clone());
                 return Ok(Self::of(Work::Execute { name, values: prepared::constants(&parameters)? }, Vec::new()));
             }
             Ast::Declare { stmts } => {

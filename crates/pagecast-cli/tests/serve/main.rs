@@ -10,6 +10,7 @@ mod load;
 mod meaning;
 mod page;
 mod protocol;
+mod session;
 mod shares;
 mod tpch;
 mod wire;

@@ -73,6 +73,7 @@ fn nothing_of_a_statement_is_left_out() {
     assert_eq!(one(&mut client, regions), "{16,15,14,5,0}");
     let exists = "SELECT EXISTS (SELECT 1 FROM nation WHERE n_regionkey = r_regionkey) FROM region LIMIT 1";
     assert_eq!(one(&mut client, exists), "t");
+    assert_eq!(one(&mut client, "SELECT count(*) FROM ONLY nation"), "25");
 }
 
 #[test]
@@ -96,7 +97,8 @@ fn sums_and_columns_say_when_they_leave_their_type() {
     let texts: Vec<_> = client.rows(right)[0].iter().map(|value| value.clone().unwrap()).collect();
     assert_eq!(texts, ["10", "55", "-9"]);
     // The days that an interval moves are still compared as days, so that files are left out.
-    let plan = client.rows("EXPLAIN SELECT count(*) FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90 days'");
+    let plan =
+        client.rows("EXPLAIN SELECT count(*) FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90 days'");
     let plan = format!("{plan:?}");
     assert!(plan.contains("1998-09-02") && !plan.contains("CAST(lineitem.l_shipdate"), "{plan}");
 }

@@ -109,14 +109,8 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_postgresql() {
-        let text = Layout {
-            csv: false,
-            delimiter: '\t',
-            null: "\\N".to_owned(),
-            header: false,
-            quote: '"',
-            escape: '"',
-        };
+        let text =
+            Layout { csv: false, delimiter: '\t', null: "\\N".to_owned(), header: false, quote: '"', escape: '"' };
         assert_eq!(shown(&[Some("a\tb"), None, Some("\\")], &text), "a\\tb\t\\N\t\\\\\n");
         let csv = Layout { csv: true, delimiter: ',', null: String::new(), ..text };
         assert_eq!(shown(&[Some("a,b"), None, Some(""), Some("\"q\"")], &csv), "\"a,b\",,\"\",\"\"\"q\"\"\"\n");

@@ -116,9 +116,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
 
     fn check_open(&self, what: &str) -> Result<(), Problem> {
         match self.session.transaction {
-            Transaction::None => {
-                Err(Problem::error("25P01", format!("{what} can only be used in transaction blocks")))
-            }
+            Transaction::None => Err(Problem::error("25P01", format!("{what} can only be used in transaction blocks"))),
             Transaction::Open | Transaction::Failed => Ok(()),
         }
     }

@@ -121,7 +121,10 @@ mod tests {
             ("SELECT 'open ?", "SELECT 'open ?"),
             ("SELECT a>? AND b=? LIMIT ?", "SELECT a>$1 AND b=$2 LIMIT $3"),
             ("SELECT -?, ?::int, a IN (?,?)", "SELECT -$1, $2::int, a IN ($3,$4)"),
-            ("SELECT E'\\'?', $$?$$, $a$ ? $b$ ? $a$, /* /* ? */ ? */ ?", "SELECT E'\\'?', $$?$$, $a$ ? $b$ ? $a$, /* /* ? */ ? */ $1"),
+            (
+                "SELECT E'\\'?', $$?$$, $a$ ? $b$ ? $a$, /* /* ? */ ? */ ?",
+                "SELECT E'\\'?', $$?$$, $a$ ? $b$ ? $a$, /* /* ? */ ? */ $1",
+            ),
             ("SELECT 'it''s ?', a$1 > ?", "SELECT 'it''s ?', a$1 > $1"),
             ("SELECT 1", "SELECT 1"),
         ] {

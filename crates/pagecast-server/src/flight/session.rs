@@ -99,7 +99,10 @@ impl Session {
             Own::ResetAll => settings.reset_all(),
             // Flight SQL has no transactions: nothing would take these back.
             Own::SetLocal(_) => {
-                return Err(Problem::error("0A000", "SET LOCAL needs a transaction, and Flight SQL has none; write SET"));
+                return Err(Problem::error(
+                    "0A000",
+                    "SET LOCAL needs a transaction, and Flight SQL has none; write SET",
+                ));
             }
             Own::Begin | Own::Commit { .. } | Own::Rollback { .. } => {}
             Own::Savepoint(_) | Own::Release(_) | Own::RollbackTo(_) => {}

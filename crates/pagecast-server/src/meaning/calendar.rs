@@ -2,8 +2,7 @@
 
 use crate::rows::{DAY, civil};
 
-pub(super) const DAY_NAMES: [&str; 7] =
-    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+pub(super) const DAY_NAMES: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 pub(super) const MONTH_NAMES: [&str; 12] = [
     "January",
     "February",

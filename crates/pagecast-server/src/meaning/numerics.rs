@@ -39,9 +39,10 @@ pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
                 _ => false,
             }
         }
-        Expr::Column(column) => below.inputs.iter().any(|input| {
-            input.schema().maybe_index_of_column(column).is_some_and(|at| column_is_numeric(input, at))
-        }),
+        Expr::Column(column) => below
+            .inputs
+            .iter()
+            .any(|input| input.schema().maybe_index_of_column(column).is_some_and(|at| column_is_numeric(input, at))),
         _ => false,
     }
 }

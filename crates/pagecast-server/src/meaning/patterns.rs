@@ -101,12 +101,8 @@ const WORDS: &[(&str, Field)] = &[
 ];
 
 /// Words that look as what they stand for: all large, all small, or the first letter large.
-const NAMES: &[(&str, fn(Letters) -> Field)] = &[
-    ("month", Field::MonthName),
-    ("mon", Field::MonthShort),
-    ("day", Field::DayName),
-    ("dy", Field::DayShort),
-];
+const NAMES: &[(&str, fn(Letters) -> Field)] =
+    &[("month", Field::MonthName), ("mon", Field::MonthShort), ("day", Field::DayName), ("dy", Field::DayShort)];
 
 /// Words of PostgreSQL that mean something, and that nobody here knows.
 const UNKNOWN: &[&str] = &["a.d.", "b.c.", "ad", "bc", "fx", "iddd", "of", "rm", "sp", "tm", "tzh", "tzm", "tz"];
@@ -160,7 +156,8 @@ fn starts(text: &str, word: &str) -> bool {
 fn field(text: &str) -> Option<(usize, Field)> {
     for (word, points) in [("a.m.", true), ("p.m.", true), ("am", false), ("pm", false)] {
         if starts(text, word) {
-            let letters = if text.starts_with(|c: char| c.is_ascii_uppercase()) { Letters::Upper } else { Letters::Lower };
+            let letters =
+                if text.starts_with(|c: char| c.is_ascii_uppercase()) { Letters::Upper } else { Letters::Lower };
             return Some((word.len(), Field::HalfDay { letters, points }));
         }
     }

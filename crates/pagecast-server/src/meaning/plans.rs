@@ -11,9 +11,7 @@ use datafusion::functions::string::btrim;
 use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit,
-};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 
 use super::calculation::refused;
 use super::intervals::{self, is_interval};
@@ -103,8 +101,7 @@ impl Rule<'_> {
                 let real = one == DataType::Float32 && other == DataType::Float32;
                 let kind = if real { DataType::Float32 } else { DataType::Float64 };
                 let is_number = |kind: &DataType| kind.is_numeric();
-                (is_number(&one) && is_number(&other))
-                    .then(|| arithmetic::divided(left.clone(), right.clone(), &kind))
+                (is_number(&one) && is_number(&other)).then(|| arithmetic::divided(left.clone(), right.clone(), &kind))
             }
             Operator::StringConcat => joined(&left, &one, &right, &other),
             _ if op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
@@ -141,7 +138,8 @@ impl Rule<'_> {
         if days.is_some() && kinds.iter().any(|kind| kind != &DataType::Date32) {
             return days;
         }
-        let moment = kinds.iter().find(|kind| matches!(kind, DataType::Timestamp(..)))?;
+        let moment = kinds.iter().find(|kind| matches!(kind, DataType::Timestamp(..)));
+        let moment = moment.or_else(|| kinds.iter().find(|kind| matches!(kind, DataType::Date32)))?;
         if !sides.iter().zip(&kinds).any(|(side, kind)| is_literal_text(side, kind)) {
             return None;
         }
@@ -199,8 +197,13 @@ impl Rule<'_> {
                 let away = from.is_decimal() || is_numeric(&inner, &self.below);
                 Some(arithmetic::to_whole(inner, &to, away))
             }
-            DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Float32 | DataType::Float64
-            | DataType::Boolean | DataType::Decimal128(..)
+            DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Boolean
+            | DataType::Decimal128(..)
                 if is_text(&from) =>
             {
                 // Blanks around a number are none of it.
@@ -326,9 +329,7 @@ fn of_days(left: &Expr, one: &DataType, op: Operator, right: &Expr, other: &Data
 /// A day that an interval moves, as a moment.
 fn moved(day: &Expr, op: Operator, interval: &Expr, literal: &Expr) -> Expr {
     let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let add = |left: Expr| {
-        Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(interval.clone()) })
-    };
+    let add = |left: Expr| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(interval.clone()) });
     match is_of_days(literal) {
         // The day it moves to is exact; as a moment it is that day's midnight.
         true => cast(add(day.clone()), moment),
@@ -371,10 +372,7 @@ fn at_time_zone(moment: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
     match from {
         DataType::Timestamp(_, Some(_)) => {
             let there = cast(moment, to_micros(to));
-            Some(cast(
-                to_local_time().call(vec![there]),
-                DataType::Timestamp(TimeUnit::Microsecond, None),
-            ))
+            Some(cast(to_local_time().call(vec![there]), DataType::Timestamp(TimeUnit::Microsecond, None)))
         }
         DataType::Timestamp(_, None) | DataType::Date32 => {
             let here = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
@@ -419,4 +417,3 @@ fn has_own_text(kind: &DataType) -> bool {
         _ => false,
     }
 }
-

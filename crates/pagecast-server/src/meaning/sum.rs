@@ -9,8 +9,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature,
-    StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, StatisticsArgs,
 };
 
 use super::calculation::error;
@@ -177,12 +176,7 @@ impl GroupsAccumulator for Totals {
         Ok(vec![self.evaluate(emit_to)?])
     }
 
-    fn merge_batch(
-        &mut self,
-        states: &[ArrayRef],
-        groups: &[usize],
-        count: usize,
-    ) -> Result<()> {
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
         self.update_batch(states, groups, None, count)
     }
 

@@ -86,9 +86,10 @@ impl Visitor for Check<'_> {
                 _ => return ControlFlow::Continue(()),
             };
             match condition {
-                JoinConstraint::None => {
-                    ControlFlow::Break(Problem::error("42601", "a join wants ON or USING; write CROSS JOIN for all pairs"))
-                }
+                JoinConstraint::None => ControlFlow::Break(Problem::error(
+                    "42601",
+                    "a join wants ON or USING; write CROSS JOIN for all pairs",
+                )),
                 _ => ControlFlow::Continue(()),
             }
         })
@@ -107,21 +108,32 @@ impl Visitor for Check<'_> {
         if let Some(alias) = alias {
             first(&[
                 (alias.at.is_some(), "AT behind a table's name is not answered here"),
-                (alias.columns.iter().any(|column| column.data_type.is_some()), "columns of an alias have no types here"),
+                (
+                    alias.columns.iter().any(|column| column.data_type.is_some()),
+                    "columns of an alias have no types here",
+                ),
             ])?;
         }
         match factor {
-            TableFactor::Table { with_hints, version, with_ordinality, partitions, json_path, sample, index_hints, args, .. } => {
-                first(&[
-                    (sample.is_some(), SAMPLE),
-                    (*with_ordinality, ORDINALITY),
-                    (version.is_some(), "a table has one version here; leave out which one"),
-                    (!partitions.is_empty(), "PARTITION is not answered here; write WHERE"),
-                    (json_path.is_some(), "a path into JSON is not answered here"),
-                    (!with_hints.is_empty() || !index_hints.is_empty(), "hints are not taken here; leave them out"),
-                    (args.as_ref().is_some_and(|args| args.settings.is_some()), "SETTINGS is not answered here"),
-                ])
-            }
+            TableFactor::Table {
+                with_hints,
+                version,
+                with_ordinality,
+                partitions,
+                json_path,
+                sample,
+                index_hints,
+                args,
+                ..
+            } => first(&[
+                (sample.is_some(), SAMPLE),
+                (*with_ordinality, ORDINALITY),
+                (version.is_some(), "a table has one version here; leave out which one"),
+                (!partitions.is_empty(), "PARTITION is not answered here; write WHERE"),
+                (json_path.is_some(), "a path into JSON is not answered here"),
+                (!with_hints.is_empty() || !index_hints.is_empty(), "hints are not taken here; leave them out"),
+                (args.as_ref().is_some_and(|args| args.settings.is_some()), "SETTINGS is not answered here"),
+            ]),
             TableFactor::Derived { sample, .. } => first(&[(sample.is_some(), SAMPLE)]),
             TableFactor::Function { with_ordinality, args, .. } => {
                 let named = args.iter().any(|argument| !matches!(argument, FunctionArg::Unnamed(_)));

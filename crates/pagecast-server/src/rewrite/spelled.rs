@@ -30,6 +30,17 @@ fn text(text: &str) -> Expr {
     Expr::value(Value::SingleQuotedString(text.to_owned()))
 }
 
+/// `FROM ONLY t` is `FROM t`: no table here has others below it.
+pub(super) fn without_only(name: &mut ObjectName, alias: &mut Option<TableAlias>) {
+    let is_only = match name.0.as_slice() {
+        [ObjectNamePart::Identifier(word)] => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only"),
+        _ => false,
+    };
+    if is_only && let Some(table) = alias.take_if(|alias| !alias.explicit && alias.columns.is_empty()) {
+        name.0 = vec![ObjectNamePart::Identifier(table.name)];
+    }
+}
+
 /// What stands in the list of a SELECT and makes rows, or asks whether there are some.
 pub(super) fn in_list(select: &mut Select) {
     for item in &mut select.projection {
@@ -78,7 +89,9 @@ pub(super) fn by_bytes(collation: &ObjectName) -> Result<(), Problem> {
     let name = collation.0.last().and_then(ObjectNamePart::as_ident).map_or("", |name| name.value.as_str());
     match name.to_ascii_lowercase().as_str() {
         "default" | "c" | "posix" | "ucs_basic" | "c.utf8" | "c.utf-8" => Ok(()),
-        _ => Err(Problem::error("0A000", format!("text is compared by its bytes here; write COLLATE \"C\", not {name}"))),
+        _ => {
+            Err(Problem::error("0A000", format!("text is compared by its bytes here; write COLLATE \"C\", not {name}")))
+        }
     }
 }
 
@@ -98,18 +111,21 @@ fn exists_as_value(expr: &mut Expr) {
     let Expr::Exists { subquery, negated } = expr else { return };
     let negated = *negated;
     let mut inner = std::mem::replace(&mut **subquery, query_of(Vec::new(), Vec::new()));
-    if let SetExpr::Select(select) = &mut *inner.body
+    let op = if negated { BinaryOperator::Eq } else { BinaryOperator::Gt };
+    let counted = Expr::BinaryOp { left: Box::new(call_star("count")), op, right: Box::new(number("0")) };
+    // What belongs to the row outside is looked for in the query itself, and not in one around it.
+    if inner.limit_clause.is_none()
+        && let SetExpr::Select(select) = &mut *inner.body
         && matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty())
         && select.distinct.is_none()
         && select.having.is_none()
         && !select.projection.iter().any(|item| counts(&item.to_string()))
     {
-        let one = SelectItem::ExprWithAlias { expr: number("1"), alias: Ident::new("one") };
-        select.projection = vec![one];
+        select.projection = vec![SelectItem::UnnamedExpr(counted)];
         inner.order_by = None;
+        *expr = Expr::Subquery(Box::new(inner));
+        return;
     }
-    let op = if negated { BinaryOperator::Eq } else { BinaryOperator::Gt };
-    let counted = Expr::BinaryOp { left: Box::new(call_star("count")), op, right: Box::new(number("0")) };
     let query = query_of(vec![counted], vec![derived(inner, None)]);
     *expr = Expr::Subquery(Box::new(query));
 }
@@ -128,9 +144,9 @@ fn call_star(name: &str) -> Expr {
 
 fn derived(query: Query, column: Option<&str>) -> TableWithJoins {
     let column = column.map(|name| TableAliasColumnDef { name: Ident::new(name), data_type: None });
-    let alias = TableAlias { explicit: true, name: Ident::new("inner_rows"), columns: column.into_iter().collect(), at: None };
-    let relation =
-        TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None };
+    let alias =
+        TableAlias { explicit: true, name: Ident::new("inner_rows"), columns: column.into_iter().collect(), at: None };
+    let relation = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None };
     TableWithJoins { relation, joins: Vec::new() }
 }
 
@@ -324,10 +340,12 @@ pub(super) fn kind(data_type: &mut DataType) {
 /// `x::varchar(3)` is the first three characters of a text.
 fn cut(inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>, Problem> {
     let length = match data_type {
-        DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => match length {
-            Some(CharacterLength::IntegerLength { length, .. }) => *length,
-            _ => return Ok(None),
-        },
+        DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
+            match length {
+                Some(CharacterLength::IntegerLength { length, .. }) => *length,
+                _ => return Ok(None),
+            }
+        }
         DataType::Char(None) | DataType::Character(None) => 1,
         DataType::Char(Some(CharacterLength::IntegerLength { length: 1, .. }))
         | DataType::Character(Some(CharacterLength::IntegerLength { length: 1, .. })) => 1,

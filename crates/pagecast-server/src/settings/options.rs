@@ -50,11 +50,10 @@ mod tests {
             let settings = read(options).unwrap();
             settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
         };
-        assert_eq!(of("-c statement_timeout=5s -csearch_path=x --lock-timeout=1"), [
-            "statement_timeout=5s",
-            "search_path=x",
-            "lock_timeout=1"
-        ]);
+        assert_eq!(
+            of("-c statement_timeout=5s -csearch_path=x --lock-timeout=1"),
+            ["statement_timeout=5s", "search_path=x", "lock_timeout=1"]
+        );
         assert_eq!(of("  -c application_name=a\\ b\\\\c  "), ["application_name=a b\\c"]);
         assert!(of("").is_empty());
         for wrong in ["-c", "-c x", "-x", "x=1"] {

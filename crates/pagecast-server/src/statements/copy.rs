@@ -43,7 +43,8 @@ pub(super) fn query(ast: &Ast) -> Result<Option<(String, Layout)>, Problem> {
 }
 
 fn layout(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Layout, Problem> {
-    let refused = |what: &str| Err(Problem::error("0A000", format!("COPY with {what} is not answered here; leave it out")));
+    let refused =
+        |what: &str| Err(Problem::error("0A000", format!("COPY with {what} is not answered here; leave it out")));
     let (mut csv, mut header, mut delimiter, mut null) = (false, false, None, None);
     let (mut quote, mut escape) = (None, None);
     for option in options {
@@ -89,7 +90,10 @@ fn layout(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Layout,
     };
     let ascii = [layout.delimiter, layout.quote, layout.escape].iter().all(char::is_ascii);
     if !ascii || ['\n', '\r', '\\'].contains(&layout.delimiter) || (csv && layout.delimiter == layout.quote) {
-        return Err(Problem::error("22023", "COPY takes one plain character as its delimiter, and another as its quote"));
+        return Err(Problem::error(
+            "22023",
+            "COPY takes one plain character as its delimiter, and another as its quote",
+        ));
     }
     Ok(layout)
 }

@@ -28,7 +28,11 @@ const MOST_PARAMETERS: usize = u16::MAX as usize;
 
 /// The plan of a statement, and its parameters. What the client does not say of them the statement
 /// does, and of what neither says anything it is text.
-pub(super) async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<(LogicalPlan, Vec<(u32, DataType)>), Problem> {
+pub(super) async fn typed(
+    ctx: &SessionContext,
+    ast: Ast,
+    oids: &[u32],
+) -> Result<(LogicalPlan, Vec<(u32, DataType)>), Problem> {
     let oids = &prepared::told(&ast, oids);
     let told: Vec<Option<DataType>> = oids.iter().map(|&oid| types::of_parameter(oid)).collect();
     let (plan, found) = match plan(ctx, ast.clone()).await {
@@ -113,7 +117,11 @@ fn beside(plan: &LogicalPlan) -> datafusion::common::Result<HashMap<String, Data
     let mut found = HashMap::new();
     plan.apply_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());
+        let counts = matches!(plan, LogicalPlan::Limit(_));
         plan.apply_expressions(|expr| {
+            if let (Expr::Placeholder(placeholder), true) = (expr, counts) {
+                found.insert(placeholder.id.clone(), DataType::Int64);
+            }
             expr.apply(|expr| {
                 let sides: Vec<&Expr> = match expr {
                     Expr::ScalarFunction(function) if CHOOSES.contains(&function.name()) => {
