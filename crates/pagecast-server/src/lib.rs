@@ -13,7 +13,7 @@
 //! | `entries` | who is connected, and what they do |
 //! | `users`, `memory`, `keeping` | who may connect, what they may take and keep |
 //! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
-//! | `catalog`, `rewrite`, `statements` | what its SQL means here |
+//! | `catalog`, `rewrite`, `meaning`, `statements` | what its SQL means here |
 //! | `server`, `places`, `execution` | what all share, and a query under way |
 //! | `connection`, `session` | its statements and portals, from the first byte to the last |
 //! | `flight` | the same for Flight SQL |
@@ -32,6 +32,7 @@ mod guesses;
 mod keeping;
 mod listen;
 mod lobby;
+mod meaning;
 mod memory;
 mod notices;
 mod parameters;
@@ -87,6 +88,7 @@ pub async fn open(
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
     catalog::install(&engine.ctx, &engine.pool).await?;
+    meaning::install(&engine.ctx);
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

@@ -1,5 +1,7 @@
 //! What goes wrong, as clients are told: a class that programs understand (SQLSTATE) and one line.
 
+use std::fmt;
+
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use pagecast_sql::query::Ended;
@@ -31,8 +33,11 @@ impl Problem {
         Self { fatal: true, ..Self::error(code, message) }
     }
 
-    /// What DataFusion says.
+    /// What DataFusion says, or what it hands on from us.
     pub(super) fn of(error: &DataFusionError) -> Self {
+        if let Some(problem) = ours(error.find_root()) {
+            return problem.clone();
+        }
         Self::error(code(error.find_root()), tables::message(error))
     }
 
@@ -60,6 +65,28 @@ impl std::fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A problem that went through DataFusion or Arrow.
+fn ours(root: &DataFusionError) -> Option<&Problem> {
+    match root {
+        DataFusionError::External(error) => error.downcast_ref(),
+        DataFusionError::ArrowError(error, _) => match &**error {
+            ArrowError::ExternalError(error) => {
+                error.downcast_ref().or_else(|| ours(error.downcast_ref::<DataFusionError>()?))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 impl From<Ended> for Problem {
     fn from(ended: Ended) -> Self {
@@ -130,7 +157,10 @@ fn of_plan(message: &str) -> &'static str {
 fn of_arrow(error: &ArrowError) -> &'static str {
     match error {
         ArrowError::DivideByZero => "22012",
+        ArrowError::CastError(what) if is_too_large(what) => "22003",
         ArrowError::CastError(_) | ArrowError::ParseError(_) => "22P02",
+        ArrowError::InvalidArgumentError(what) if what.contains("is too large to store in a Decimal") => "22003",
+        ArrowError::ComputeError(what) if what.contains("overflow on abs") => "22003",
         ArrowError::ArithmeticOverflow(_) => "22003",
         ArrowError::InvalidArgumentError(_) => "22023",
         ArrowError::NotYetImplemented(_) => "0A000",
@@ -138,6 +168,11 @@ fn of_arrow(error: &ArrowError) -> &'static str {
         ArrowError::ExternalError(_) => "58000",
         _ => "XX000",
     }
+}
+
+/// Whether a cast failed as its type has no such number.
+fn is_too_large(what: &str) -> bool {
+    what.contains("is out of range") || (what.contains("Can't cast value") && what.contains("to type Int"))
 }
 
 fn of_io(error: &std::io::Error) -> &'static str {

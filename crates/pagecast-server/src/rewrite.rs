@@ -2,6 +2,9 @@
 
 mod empty;
 mod known;
+mod refused;
+mod spans;
+mod spelled;
 
 use std::ops::ControlFlow;
 
@@ -13,26 +16,29 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
-use empty::{counted, empty, gives_nothing, null_text, take_most};
+use empty::{counted, empty, gives_nothing, null_text, reads_catalog, take_most};
 use known::{is_function_column, schemas};
 
 pub(super) use known::oids;
+pub(super) use refused::Functions;
 
 /// The functions that may stand where a table does.
 const TABLE_FUNCTIONS: &[&str] = &["generate_series", "range", "unnest"];
 
-/// Rewrites what DataFusion does not know.
-pub(super) fn for_datafusion(mut statement: Statement) -> Result<Statement, Problem> {
+/// Rewrites what DataFusion does not know, and refuses what it would leave out.
+pub(super) fn for_datafusion(mut statement: Statement, functions: &dyn Functions) -> Result<Statement, Problem> {
     match statement.visit(&mut Rewrite::default()) {
-        ControlFlow::Break(problem) => Err(problem),
-        ControlFlow::Continue(()) => Ok(statement),
+        ControlFlow::Break(problem) => return Err(problem),
+        ControlFlow::Continue(()) => {}
     }
+    refused::check(&statement, functions)?;
+    Ok(statement)
 }
 
 #[derive(Default)]
 struct Rewrite {
-    /// How many queries are around what is visited.
-    depth: usize,
+    /// Of each query around what is visited, whether it reads the catalog.
+    catalog: Vec<bool>,
 }
 
 impl VisitorMut for Rewrite {
@@ -44,13 +50,19 @@ impl VisitorMut for Rewrite {
         if empty(&mut query.body) {
             query.order_by = None;
         }
-        known::columns(&mut query.body, self.depth == 0);
-        self.depth += 1;
+        known::columns(&mut query.body, self.catalog.is_empty());
+        spelled::fetch_as_limit(query);
+        self.catalog.push(reads_catalog(&query.body));
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Problem> {
-        self.depth -= 1;
+        self.catalog.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Problem> {
+        spelled::in_list(select);
         ControlFlow::Continue(())
     }
 
@@ -67,6 +79,9 @@ impl VisitorMut for Rewrite {
     /// Functions that give tables may read files, or write them.
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Problem> {
         known::table(factor);
+        if let TableFactor::Table { name, alias, args: None, .. } = factor {
+            spelled::without_only(name, alias);
+        }
         let name = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 without_catalog(name);
@@ -112,21 +127,62 @@ impl VisitorMut for Rewrite {
             Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
                 escape_as_usual(pattern, escape_char);
             }
-            // Text is compared by its bytes, whatever is said.
-            Expr::Collate { expr: inner, .. } => *expr = take(inner),
+            Expr::Collate { expr: inner, collation } => {
+                if let Err(problem) = spelled::by_bytes(collation) {
+                    return ControlFlow::Break(problem);
+                }
+                *expr = take(inner);
+            }
             Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } => {
                 if let Some(bytes) = bytes_of(inner, data_type) {
                     *expr = bytes;
                 } else if let Some(other) = cast(inner, data_type) {
                     *expr = other;
+                } else {
+                    spans::cast(inner, data_type);
+                    match spelled::cast(inner, data_type) {
+                        Ok(Some(other)) => *expr = other,
+                        Ok(None) => {}
+                        Err(problem) => return ControlFlow::Break(problem),
+                    }
                 }
             }
-            // Arrays of a subquery are lists of roles and columns, which nobody has here.
-            Expr::Function(Function { args: FunctionArguments::Subquery(_), .. }) => *expr = null_text(),
-            Expr::Function(function) => in_catalog(function),
+            Expr::TypedString(text) => spelled::kind(&mut text.data_type),
+            Expr::Interval(interval) => spans::literal(interval),
+            Expr::SimilarTo { .. } => {
+                if let Some(other) = spelled::similar(expr) {
+                    *expr = other;
+                }
+            }
+            Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_)) => {
+                match self.array(function) {
+                    Ok(Some(array)) => *expr = array,
+                    Ok(None) => {}
+                    Err(problem) => return ControlFlow::Break(problem),
+                }
+            }
+            Expr::Function(function) => {
+                in_catalog(function);
+                spelled::renamed(expr);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl Rewrite {
+    /// An array of a subquery's rows. Those of the catalog are lists of roles and columns, which nobody
+    /// has here.
+    fn array(&self, function: &mut Function) -> Result<Option<Expr>, Problem> {
+        if !function.name.to_string().eq_ignore_ascii_case("array") {
+            return Ok(None);
+        }
+        let FunctionArguments::Subquery(query) = &mut function.args else { return Ok(None) };
+        if self.catalog.contains(&true) || reads_catalog(&query.body) {
+            return Ok(Some(null_text()));
+        }
+        spelled::array_of((**query).clone()).map(Some)
     }
 }
 

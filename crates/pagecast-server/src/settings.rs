@@ -1,5 +1,7 @@
 //! What a connection may set and ask: PostgreSQL's names, of which few change anything here.
 
+mod options;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -81,32 +83,114 @@ enum Kind {
     Time,
 }
 
+type Changed = BTreeMap<&'static str, String>;
+
+/// Settings that are not what they are at first.
+#[derive(Clone, Default, PartialEq)]
+struct Values {
+    now: Changed,
+    /// What is left once the transaction is committed: all but those of SET LOCAL.
+    lasting: Changed,
+}
+
 /// The settings of a connection.
 #[derive(Clone, PartialEq)]
 pub(super) struct Settings {
-    /// Those that are not what they are at first.
-    changed: BTreeMap<&'static str, String>,
+    values: Values,
     /// What RESET gives back.
-    at_start: BTreeMap<&'static str, String>,
+    at_start: Changed,
+    /// What they were when the transaction began, if one is open.
+    began: Option<Values>,
+    /// What they were at each savepoint, by its name.
+    savepoints: Vec<(String, Values)>,
 }
 
 impl Settings {
-    /// Those of a user who said `parameters`, of which the unknown ones mean nothing here.
+    /// Those of a user who said `parameters`, of which the unknown ones mean nothing here. What
+    /// `options` names is set as if by SET.
     pub(super) fn of(user: &str, timeout: Duration, parameters: &BTreeMap<String, String>) -> Result<Self, Problem> {
-        let mut settings = Self { changed: BTreeMap::new(), at_start: BTreeMap::new() };
-        settings.changed.insert("session_authorization", user.to_owned());
-        settings.changed.insert("statement_timeout", timeout.as_millis().to_string());
+        let (values, at_start) = (Values::default(), Changed::new());
+        let mut settings = Self { values, at_start, began: None, savepoints: Vec::new() };
+        settings.values.now.insert("session_authorization", user.to_owned());
+        settings.values.now.insert("statement_timeout", timeout.as_millis().to_string());
+        let fatal = |problem| Problem { fatal: true, ..problem };
+        let options = parameters.get("options").map_or("", |options| options);
+        for (name, value) in options::read(options).map_err(fatal)? {
+            settings.set(&name, &value).map_err(fatal)?;
+        }
         for (name, value) in parameters {
             if known(name).is_some_and(|(_, _, kind)| !matches!(kind, Kind::ReadOnly)) {
-                settings.set(name, value).map_err(|problem| Problem { fatal: true, ..problem })?;
+                settings.set(name, value).map_err(fatal)?;
             }
         }
-        settings.at_start = settings.changed.clone();
+        settings.values.lasting = settings.values.now.clone();
+        settings.at_start = settings.values.now.clone();
         Ok(settings)
     }
 
-    /// Sets what is called `name`. Gives the name as it is written, if clients hear of it.
-    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>, Problem> {
+    /// Sets what is called `name`.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+        if let Some((name, value)) = self.checked(name, value)? {
+            self.values.lasting.insert(name, value.clone());
+            self.values.now.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// The same up to the end of the transaction. Without one nothing is set.
+    pub(super) fn set_local(&mut self, name: &str, value: &str) -> Result<(), Problem> {
+        if let Some((name, value)) = self.checked(name, value)?
+            && self.began.is_some()
+        {
+            self.values.now.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&mut self) {
+        self.began.get_or_insert_with(|| self.values.clone());
+    }
+
+    /// The transaction ends, and what was set in it stays.
+    pub(super) fn commit(&mut self) {
+        (self.began, self.values.now) = (None, self.values.lasting.clone());
+        self.savepoints.clear();
+    }
+
+    /// The transaction ends as if it had not been.
+    pub(super) fn roll_back(&mut self) {
+        if let Some(began) = self.began.take() {
+            self.values = Values { now: began.lasting.clone(), lasting: began.lasting };
+        }
+        self.savepoints.clear();
+    }
+
+    pub(super) fn savepoint(&mut self, name: &str) {
+        self.savepoints.push((name.to_owned(), self.values.clone()));
+    }
+
+    pub(super) fn release(&mut self, name: &str) -> Result<(), Problem> {
+        let at = self.at_savepoint(name)?;
+        self.savepoints.truncate(at);
+        Ok(())
+    }
+
+    /// All since a savepoint is as if it had not been; the savepoint stays.
+    pub(super) fn roll_back_to(&mut self, name: &str) -> Result<(), Problem> {
+        let at = self.at_savepoint(name)?;
+        self.savepoints.truncate(at + 1);
+        self.values = self.savepoints[at].1.clone();
+        Ok(())
+    }
+
+    fn at_savepoint(&self, name: &str) -> Result<usize, Problem> {
+        let at = self.savepoints.iter().rposition(|(known, _)| known == name);
+        at.ok_or_else(|| Problem::error("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// A name as it is written and what it would be; `None` for what stays as it is.
+    fn checked(&self, name: &str, value: &str) -> Result<Option<(&'static str, String)>, Problem> {
         let (name, first, kind) = known(name).ok_or_else(|| unknown(name))?;
         let value =
             if value.eq_ignore_ascii_case("default") { self.at_start.get(name).map_or(*first, |v| v) } else { value };
@@ -121,22 +205,21 @@ impl Settings {
             Kind::ReadOnly => return Err(Problem::error("55P02", format!("{name} cannot be set"))),
             Kind::Time => value = milliseconds(&value).ok_or_else(|| no_time(name, &value))?.to_string(),
         }
-        self.changed.insert(name, value);
-        Ok(REPORTED.contains(name).then_some(name))
+        Ok(Some((name, value)))
     }
 
-    pub(super) fn reset(&mut self, name: &str) -> Result<Option<&'static str>, Problem> {
+    pub(super) fn reset(&mut self, name: &str) -> Result<(), Problem> {
         self.set(name, "default")
     }
 
     pub(super) fn reset_all(&mut self) {
-        self.changed = self.at_start.clone();
+        self.values = Values { now: self.at_start.clone(), lasting: self.at_start.clone() };
     }
 
     /// What `name` is, and how it is written; `None` if nobody knows it.
     pub(super) fn get(&self, name: &str) -> Option<(&'static str, String)> {
         let (name, first, _) = known(name)?;
-        Some((name, self.changed.get(name).map_or(*first, |value| value).to_owned()))
+        Some((name, self.values.now.get(name).map_or(*first, |value| value).to_owned()))
     }
 
     /// The query that SHOW of a name, or of all, is.
@@ -152,7 +235,7 @@ impl Settings {
     /// All of them: the name, what it is, what it is at first, and whether it can be set.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str, bool)> {
         KNOWN.iter().map(|&(name, first, kind)| {
-            let value = self.changed.get(name).map_or(first, |value| value);
+            let value = self.values.now.get(name).map_or(first, |value| value);
             (name, value, first, !matches!(kind, Kind::ReadOnly))
         })
     }
@@ -219,11 +302,35 @@ mod tests {
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.statement_timeout(), None);
-        assert_eq!(settings.set("client_encoding", "'utf-8'"), Ok(Some("client_encoding")));
+        assert_eq!(settings.set("client_encoding", "'utf-8'"), Ok(()));
         assert_eq!(settings.set("client_encoding", "LATIN1").unwrap_err().code, "22023");
-        assert_eq!(settings.set("timezone", "Europe/Berlin"), Ok(None));
+        assert_eq!(settings.set("timezone", "Europe/Berlin"), Ok(()));
         assert_eq!(settings.get("timezone"), Some(("TimeZone", "UTC".to_owned())));
         assert_eq!(settings.set("wal_level", "x").unwrap_err().code, "42704");
         assert_eq!(settings.set("server_version", "17").unwrap_err().code, "55P02");
+    }
+
+    #[test]
+    fn transactions_take_settings_back() {
+        let mut settings = Settings::of("ada", Duration::ZERO, &BTreeMap::new()).unwrap();
+        let name = |settings: &Settings| settings.get("application_name").unwrap().1;
+        settings.set_local("application_name", "nobody").unwrap();
+        assert_eq!(name(&settings), "");
+        settings.set("application_name", "a").unwrap();
+        settings.begin();
+        settings.set("application_name", "b").unwrap();
+        settings.savepoint("s");
+        settings.set_local("application_name", "c").unwrap();
+        assert_eq!(name(&settings), "c");
+        settings.roll_back_to("s").unwrap();
+        assert_eq!(name(&settings), "b");
+        settings.set_local("application_name", "d").unwrap();
+        settings.commit();
+        assert_eq!(name(&settings), "b");
+        settings.begin();
+        settings.set("application_name", "e").unwrap();
+        assert_eq!(settings.roll_back_to("s").unwrap_err().code, "3B001");
+        settings.roll_back();
+        assert_eq!(name(&settings), "b");
     }
 }

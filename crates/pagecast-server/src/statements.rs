@@ -1,39 +1,40 @@
 //! What a client's text asks for: rows, a change of its own settings, or something that is refused.
 
-use std::collections::HashMap;
+mod copy;
+mod own;
+mod prepared;
+mod typed;
+
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ParamValues;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, ExplainStatement, ResetStatement, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    CloseCursor, Declare, DescribeAlias, DiscardObject, Expr, FetchDirection, Ident, ObjectName, Set,
-    SetSessionParamKind, Statement as Ast, Value, ValueWithSpan,
+    Declare, DescribeAlias, FetchDirection, Ident, Statement as Ast, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use pagecast_sql::formats::Format;
-use pagecast_sql::query::{Ended, Query};
+use pagecast_sql::query::Query;
 use pagecast_sql::{Fault, syntax};
 use pagecast_sql::{shape, weight};
-use pgwire::api::Type;
 
 use super::problem::Problem;
 use super::rewrite;
 use super::settings::Settings;
-use super::types;
+pub(super) use copy::Layout;
+pub(super) use own::Own;
+use own::{own, reset};
+use typed::typed;
 
 /// Columns that a SELECT may list, as in PostgreSQL.
 const WIDEST: usize = 1664;
 
 /// Columns that a message describes.
 const MOST_COLUMNS: usize = i16::MAX as usize;
-
-/// Parameters that messages can count.
-const MOST_PARAMETERS: usize = u16::MAX as usize;
 
 /// How DataFusion says that two columns have one name.
 const TWINS: &str = "Projections require unique expression names";
@@ -59,6 +60,21 @@ pub(super) enum Work {
         name: String,
         statement: Arc<Statement>,
     },
+    /// Keeps a statement under a name.
+    Prepare {
+        name: String,
+        statement: Arc<Statement>,
+    },
+    /// Runs a statement that has a name, with these values for its parameters.
+    Execute {
+        name: String,
+        values: Vec<Option<String>>,
+    },
+    /// Sends rows as lines.
+    Copy {
+        rows: Box<Rows>,
+        layout: Layout,
+    },
     /// Rows of a portal: so many, 0 for all.
     Fetch {
         name: String,
@@ -76,26 +92,6 @@ pub(super) struct Rows {
     pub(super) tag: &'static str,
 }
 
-/// What a connection can be told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Own {
-    Begin,
-    Commit,
-    Rollback,
-    Savepoint,
-    Release,
-    RollbackTo,
-    Set(Vec<(String, String)>),
-    Reset(String),
-    ResetAll,
-    /// `None`: all.
-    Deallocate(Option<String>),
-    Close(Option<String>),
-    Discard,
-    /// What PostgreSQL has and what means nothing here.
-    Nothing(&'static str),
-}
-
 /// The statements of a text.
 pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     let dialect = PostgreSqlDialect {};
@@ -111,6 +107,11 @@ pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
             Ok(statements.into())
         }
         Err(_) => {
+            if let Some(statements) = copy::parse(sql) {
+                let parsed: Vec<_> = statements.into_iter().map(|ast| Parsed::Statement(Box::new(ast))).collect();
+                parsed.iter().try_for_each(weight::check).map_err(|what| Problem::error("54001", what))?;
+                return Ok(parsed);
+            }
             let fault = syntax::statements_of(sql, &dialect).err();
             Err(fault.map_or_else(|| Problem::error("42601", "this is no SQL"), |fault| misspelled(sql, &fault)))
         }
@@ -121,6 +122,19 @@ fn misspelled(sql: &str, fault: &Fault) -> Problem {
     let before: usize = sql.lines().take(fault.line as usize - 1).map(|line| line.chars().count() + 1).sum();
     let position = Some(before + fault.column as usize);
     Problem { position, ..Problem::error("42601", fault.what.clone()) }
+}
+
+/// The functions that a session has.
+struct Known<'a>(&'a SessionContext);
+
+impl rewrite::Functions for Known<'_> {
+    fn is_aggregate(&self, name: &str) -> bool {
+        self.0.state_ref().read().aggregate_functions().contains_key(name)
+    }
+
+    fn is_window(&self, name: &str) -> bool {
+        self.0.state_ref().read().window_functions().contains_key(name)
+    }
 }
 
 impl Statement {
@@ -144,7 +158,25 @@ impl Statement {
         if let Some(own) = own(&parsed)? {
             return Ok(Self::own(own));
         }
+        if let Some((query, layout)) = copy::query(&parsed)? {
+            return Self::copied(ctx, &query, layout, settings).await;
+        }
         let parsed = match parsed {
+            Ast::Prepare { name, data_types, statement } => {
+                let oids = prepared::oids(&data_types)?;
+                let mut planned = Box::pin(Self::plan(ctx, Parsed::Statement(statement), &oids, settings)).await?;
+                if !matches!(planned.work, Work::Rows(_)) {
+                    return Err(Problem::error("0A000", "PREPARE takes a SELECT here"));
+                }
+                planned.text = Arc::from(format!("PREPARE {name}"));
+                let statement = Arc::new(planned);
+                return Ok(Self::of(Work::Prepare { name: name.value, statement }, Vec::new()));
+            }
+            Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } if using.is_empty() => {
+                let name =
+                    name.0.last().and_then(|part| part.as_ident()).map_or(String::new(), |name| name.value.clone());
+                return Ok(Self::of(Work::Execute { name, values: prepared::constants(&parameters)? }, Vec::new()));
+            }
             Ast::Declare { stmts } => {
                 let (name, query) = declared(stmts)?;
                 let query = Parsed::Statement(Box::new(query));
@@ -161,7 +193,7 @@ impl Statement {
         let (ast, tag) = readable(parsed, settings)?;
         let names = rewrite::column_names(&ast);
         let oids = &rewrite::oids(&ast, oids);
-        let ast = rewrite::for_datafusion(ast)?;
+        let ast = rewrite::for_datafusion(ast, &Known(ctx))?;
         let (plan, parameters) = match typed(ctx, ast.clone(), oids).await {
             Err(problem) if problem.message.starts_with(TWINS) => match rewrite::with_own_names(ast) {
                 Some(ast) => typed(ctx, ast, oids).await?,
@@ -180,6 +212,17 @@ impl Statement {
         let names = names.filter(|names| names.len() == schema.fields().len());
         let names = names.unwrap_or_else(|| schema.fields().iter().map(|field| field.name().clone()).collect());
         Ok(Self::of(Work::Rows(Box::new(Rows { plan, schema, names, tag })), parameters))
+    }
+
+    /// A COPY of a query's rows.
+    async fn copied(ctx: &SessionContext, query: &str, layout: Layout, settings: &Settings) -> Result<Self, Problem> {
+        let parsed = parse(query)?.pop().ok_or_else(|| Problem::error("42601", "COPY wants a query"))?;
+        let planned = Box::pin(Self::plan(ctx, parsed, &[], settings)).await?;
+        match planned.work {
+            Work::Rows(rows) if planned.parameters.is_empty() => Ok(Self::of(Work::Copy { rows, layout }, Vec::new())),
+            Work::Rows(_) => Err(Problem::error("42P02", "COPY has no parameters; write the values")),
+            _ => Err(Problem::error("0A000", "COPY takes a SELECT here")),
+        }
     }
 
     fn of(work: Work, parameters: Vec<(u32, DataType)>) -> Self {
@@ -206,155 +249,6 @@ impl Rows {
             Ok(rows)
         };
         Ok(Query::run(execute).await?)
-    }
-}
-
-/// The plan of a statement, and its parameters. What the client does not say of them the statement
-/// does, and of what neither says anything it is text.
-async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<(LogicalPlan, Vec<(u32, DataType)>), Problem> {
-    let told: Vec<Option<DataType>> = oids.iter().map(|&oid| types::of_parameter(oid)).collect();
-    let (plan, found) = match plan(ctx, ast.clone()).await {
-        Ok(plan) => {
-            let found = plan.get_parameter_types().map_err(|error| Problem::of(&error))?;
-            (Some(plan), found)
-        }
-        // It may be that the types are what is missing.
-        Err(Ended::Failed(_)) if told.iter().any(Option::is_some) => (None, HashMap::new()),
-        Err(ended) => return Err(explained(ended)),
-    };
-    // Some may be left out: a part of the statement that gives nothing here had them.
-    let number = |name: &String| name.strip_prefix('$')?.parse::<usize>().ok().filter(|&number| number > 0);
-    let numbers: Vec<usize> = found.keys().filter_map(number).collect();
-    if numbers.len() < found.len() {
-        return Err(Problem::error("42P02", "parameters are called $1, $2 and so on"));
-    }
-    let named = numbers.into_iter().max().unwrap_or(0);
-    if named > MOST_PARAMETERS {
-        let what = format!("a statement has at most {MOST_PARAMETERS} parameters, and there is no ${named}");
-        return Err(Problem::error("42P02", what));
-    }
-    let lists = rewrite::lists(&ast);
-    let kind = |number: usize| {
-        let told = told.get(number).cloned().flatten();
-        let list = lists.contains(&format!("${}", number + 1)).then(|| DataType::new_list(DataType::Utf8, true));
-        told.or(list).or_else(|| found.get(&format!("${}", number + 1)).cloned().flatten()).unwrap_or(DataType::Utf8)
-    };
-    let kinds: Vec<DataType> = (0..named.max(told.len())).map(kind).collect();
-    let is_found = |(number, kind): (usize, &DataType)| {
-        found.get(&format!("${}", number + 1)).is_some_and(|found| found.as_ref() == Some(kind))
-    };
-    let plan = match plan.filter(|_| kinds.iter().enumerate().take(named).all(is_found)) {
-        Some(plan) => plan,
-        None => with_types(ctx, ast, &kinds).await?,
-    };
-    let on_wire = |(number, kind): (usize, DataType)| match oids.get(number) {
-        Some(&oid) if oid != 0 && oid != Type::UNKNOWN.oid() => (oid, kind),
-        _ => (types::of_arrow(&kind).oid(), kind),
-    };
-    Ok((plan, kinds.into_iter().enumerate().map(on_wire).collect()))
-}
-
-async fn plan(ctx: &SessionContext, ast: Ast) -> Result<LogicalPlan, Ended> {
-    let state = ctx.state();
-    Query::plan(async move { state.statement_to_plan(Parsed::Statement(Box::new(ast))).await }).await
-}
-
-async fn with_types(ctx: &SessionContext, ast: Ast, kinds: &[DataType]) -> Result<LogicalPlan, Problem> {
-    let data_types = kinds.iter().map(types::in_sql).collect();
-    let prepare = Ast::Prepare { name: Ident::new("statement"), data_types, statement: Box::new(ast) };
-    match plan(ctx, prepare).await.map_err(explained)? {
-        LogicalPlan::Statement(PlanStatement::Prepare(prepared)) => Ok(Arc::unwrap_or_clone(prepared.input)),
-        plan => Ok(plan),
-    }
-}
-
-/// An error of planning. A file in the place of a table is refused by its name.
-fn explained(ended: Ended) -> Problem {
-    let problem = Problem::from(ended);
-    let missing = problem.message.strip_prefix("table '").and_then(|text| text.strip_suffix("' not found"));
-    let Some(name) = missing.map(str::to_owned) else { return problem };
-    let bare = name.strip_prefix("pagecast.public.").unwrap_or(&name);
-    if bare.contains(['/', '*', '\\']) || Format::of(bare.as_ref()).is_some() {
-        return Problem::error(
-            "42501",
-            format!("statements may not name files here: {bare}; SHOW TABLES lists the tables"),
-        );
-    }
-    Problem::error("42P01", format!("no table is called {bare}; SHOW TABLES lists the tables"))
-}
-
-/// What changes nothing but the connection.
-fn own(ast: &Ast) -> Result<Option<Own>, Problem> {
-    Ok(Some(match ast {
-        Ast::StartTransaction { .. } => Own::Begin,
-        Ast::Commit { .. } => Own::Commit,
-        Ast::Rollback { savepoint: Some(_), .. } => Own::RollbackTo,
-        Ast::Rollback { .. } => Own::Rollback,
-        Ast::Savepoint { .. } => Own::Savepoint,
-        Ast::ReleaseSavepoint { .. } => Own::Release,
-        Ast::Deallocate { name, .. } => Own::Deallocate(unless_all(name)),
-        Ast::Close { cursor: CloseCursor::All } => Own::Close(None),
-        Ast::Close { cursor: CloseCursor::Specific { name } } => Own::Close(Some(name.value.clone())),
-        Ast::Discard { object_type: DiscardObject::ALL } => Own::Discard,
-        Ast::Discard { object_type: DiscardObject::PLANS } => Own::Nothing("DISCARD PLANS"),
-        Ast::Discard { object_type: DiscardObject::SEQUENCES } => Own::Nothing("DISCARD SEQUENCES"),
-        Ast::Discard { object_type: DiscardObject::TEMP } => Own::Nothing("DISCARD TEMP"),
-        Ast::Set(set) => Own::Set(assignments(set)?),
-        Ast::Reset(reset) => self::reset_words(&reset.to_string()),
-        Ast::LISTEN { .. } => Own::Nothing("LISTEN"),
-        Ast::UNLISTEN { .. } => Own::Nothing("UNLISTEN"),
-        _ => return Ok(None),
-    }))
-}
-
-fn unless_all(name: &Ident) -> Option<String> {
-    let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-    (!all).then(|| name.value.clone())
-}
-
-fn reset(name: &ObjectName) -> Own {
-    reset_words(&format!("RESET {name}"))
-}
-
-fn reset_words(words: &str) -> Own {
-    let name = words.split_once(' ').map_or("", |(_, name)| name.trim()).trim_matches('"');
-    if name.eq_ignore_ascii_case("all") { Own::ResetAll } else { Own::Reset(name.to_owned()) }
-}
-
-/// Names and values of a SET.
-fn assignments(set: &Set) -> Result<Vec<(String, String)>, Problem> {
-    let one = |name: &ObjectName, values: &[Expr]| {
-        let value: Vec<_> = values.iter().map(plain).collect();
-        (name.to_string().replace('"', ""), value.join(", "))
-    };
-    Ok(match set {
-        Set::SingleAssignment { variable, values, .. } => vec![one(variable, values)],
-        Set::MultipleAssignments { assignments } => {
-            assignments.iter().map(|set| one(&set.name, std::slice::from_ref(&set.value))).collect()
-        }
-        Set::SetTimeZone { value, .. } => vec![("TimeZone".to_owned(), plain(value))],
-        Set::SetNames { charset_name, .. } => vec![("client_encoding".to_owned(), charset_name.value.clone())],
-        Set::SetNamesDefault {} => vec![("client_encoding".to_owned(), "UTF8".to_owned())],
-        // Whoever only reads what nobody changes sees the same at every level.
-        Set::SetTransaction { .. } => Vec::new(),
-        Set::SetRole { role_name: None, .. } => Vec::new(),
-        Set::SetSessionParam(SetSessionParamKind::Generic(generic)) => {
-            let names = generic.names.iter();
-            names.map(|name| (name.to_string(), generic.value.to_string())).collect()
-        }
-        other => return Err(refused(&other.to_string())),
-    })
-}
-
-/// The value of a setting, without quotes.
-fn plain(value: &Expr) -> String {
-    match value {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
-            other => other.to_string(),
-        },
-        Expr::Identifier(name) => name.value.clone(),
-        other => other.to_string(),
     }
 }
 
@@ -465,14 +359,17 @@ mod tests {
     fn settings_are_the_connections_own() {
         let set = |name: &str, value: &str| Own::Set(vec![(name.to_owned(), value.to_owned())]);
         assert_eq!(own_of("SET statement_timeout = '5s'"), set("statement_timeout", "5s"));
-        assert_eq!(own_of("SET LOCAL statement_timeout TO 100"), set("statement_timeout", "100"));
+        let local = Own::SetLocal(vec![("statement_timeout".to_owned(), "100".to_owned())]);
+        assert_eq!(own_of("SET LOCAL statement_timeout TO 100"), local);
+        assert_eq!(own_of("SET client_encoding = \"'utf-8'\""), set("client_encoding", "utf-8"));
+        assert_eq!(own_of("COMMIT AND CHAIN"), Own::Commit { chain: true });
         assert_eq!(own_of("SET TIME ZONE 'UTC'"), set("TimeZone", "UTC"));
         assert_eq!(own_of("SET search_path TO a, b"), set("search_path", "a, b"));
         assert_eq!(own_of("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"), Own::Set(vec![]));
         assert_eq!(own_of("RESET ALL"), Own::ResetAll);
         assert_eq!(own_of("RESET statement_timeout"), Own::Reset("statement_timeout".to_owned()));
         assert_eq!(own_of("DEALLOCATE ALL"), Own::Deallocate(None));
-        assert_eq!(own_of("ROLLBACK TO SAVEPOINT a"), Own::RollbackTo);
+        assert_eq!(own_of("ROLLBACK TO SAVEPOINT a"), Own::RollbackTo("a".to_owned()));
     }
 
     #[test]

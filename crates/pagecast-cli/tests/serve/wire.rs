@@ -127,7 +127,7 @@ pub(crate) fn fields(body: &[u8]) -> String {
 }
 
 /// The values of a row in the text format.
-fn row_of((kind, body): &Message) -> Option<Vec<Option<String>>> {
+pub(crate) fn row_of((kind, body): &Message) -> Option<Vec<Option<String>>> {
     if *kind != b'D' {
         return None;
     }

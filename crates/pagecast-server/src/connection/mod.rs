@@ -1,5 +1,7 @@
 //! One client: its prepared statements, its portals and its transaction, which holds nothing here.
 
+mod copy;
+mod own;
 mod portals;
 
 use std::collections::HashMap;
@@ -12,7 +14,6 @@ use pgwire::messages::extendedquery::{
     TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
-use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Reply, PgWireFrontendMessage as Message};
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
@@ -285,7 +286,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 let portal = self.session.portals.get(name).ok_or_else(|| no_portal(name))?;
                 self.fields(&Arc::clone(&portal.statement), formats)
             }
-            Work::Empty | Work::Own(_) | Work::Declare { .. } => Ok(None),
+            Work::Execute { name, .. } => self.fields(&Arc::clone(self.statement(Some(name))?), formats),
+            Work::Empty | Work::Own(_) | Work::Declare { .. } | Work::Prepare { .. } | Work::Copy { .. } => Ok(None),
         }
     }
 
@@ -318,77 +320,9 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         self.put(Reply::CloseComplete(CloseComplete::new()))
     }
 
-    /// Does what a statement wants of the connection; the word that it is done with.
-    pub(super) fn own(&mut self, own: &Own) -> Result<&'static str, Problem> {
-        let failed = self.session.transaction == Transaction::Failed;
-        Ok(match own {
-            Own::Begin => {
-                self.session.transaction = Transaction::Open;
-                "BEGIN"
-            }
-            Own::Commit | Own::Rollback => {
-                self.session.transaction = Transaction::None;
-                self.session.portals.clear();
-                if failed || *own == Own::Rollback { "ROLLBACK" } else { "COMMIT" }
-            }
-            Own::Savepoint => "SAVEPOINT",
-            Own::Release => "RELEASE",
-            Own::RollbackTo => {
-                if failed {
-                    self.session.transaction = Transaction::Open;
-                }
-                "ROLLBACK"
-            }
-            Own::Set(assignments) => {
-                for (name, value) in assignments {
-                    let reported = self.settings.set(name, value)?;
-                    self.report(reported)?;
-                }
-                "SET"
-            }
-            Own::Reset(name) => {
-                let reported = self.settings.reset(name)?;
-                self.report(reported)?;
-                "RESET"
-            }
-            Own::ResetAll => {
-                self.settings.reset_all();
-                "RESET"
-            }
-            Own::Deallocate(name) => {
-                match name {
-                    Some(name) => {
-                        self.statement(Some(name))?;
-                        self.session.statements.remove(name);
-                    }
-                    None => self.session.statements.clear(),
-                }
-                "DEALLOCATE"
-            }
-            Own::Close(name) => {
-                match name {
-                    Some(name) => _ = self.session.portals.remove(name).ok_or_else(|| no_portal(name))?,
-                    None => self.session.portals.clear(),
-                }
-                "CLOSE CURSOR"
-            }
-            Own::Discard => {
-                self.session = Session { transaction: self.session.transaction, ..Session::default() };
-                self.settings.reset_all();
-                "DISCARD ALL"
-            }
-            Own::Nothing(tag) => tag,
-        })
-    }
-
-    fn report(&mut self, name: Option<&'static str>) -> Result<(), Problem> {
-        let Some((name, value)) = name.and_then(|name| self.settings.get(name)) else { return Ok(()) };
-        self.put(Reply::ParameterStatus(ParameterStatus::new(name.to_owned(), value)))
-    }
-
     /// After an error a transaction takes nothing but its end.
     fn check_transaction(&self, statement: &Statement) -> Result<(), Problem> {
-        let ends = matches!(&statement.work, Work::Own(Own::Commit | Own::Rollback | Own::RollbackTo));
+        let ends = matches!(&statement.work, Work::Own(Own::Commit { .. } | Own::Rollback { .. } | Own::RollbackTo(_)));
         match self.session.transaction {
             Transaction::Failed if !ends => Err(Problem::error(
                 "25P02",

@@ -13,7 +13,9 @@ use super::{Connection, check_room, no_portal};
 use crate::entries::Transaction;
 use crate::execution::{Execution, Fetched};
 use crate::keeping::Kept;
+use crate::parameters;
 use crate::problem::Problem;
+use crate::rows::Format;
 use crate::statements::{self, Statement, Work};
 use crate::stop::Stop;
 
@@ -65,6 +67,17 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 let (name, limit, formats) = (name.clone(), *limit, portal.formats.clone());
                 return self.fetch(name, limit, &formats, stop).await;
             }
+            Work::Prepare { name, statement } => {
+                let (name, statement) = (name.clone(), Arc::clone(statement));
+                return self.prepare(name, statement);
+            }
+            Work::Execute { name, values } => {
+                // From here on the portal is one of that statement.
+                portal.values = self.values_of(name, values)?;
+                portal.statement = Arc::clone(self.statement(Some(name))?);
+                return Box::pin(self.advance(portal, limit, stop)).await;
+            }
+            Work::Copy { rows, layout } => return self.copy(rows, layout, stop).await,
             Work::Rows(rows) => rows,
         };
         let formats = portal.formats.clone();
@@ -74,6 +87,30 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         }
         let tag = if rows.tag == "SELECT" { format!("SELECT {}", fetched.rows) } else { rows.tag.to_owned() };
         self.put(Reply::CommandComplete(CommandComplete::new(tag)))
+    }
+
+    fn prepare(&mut self, name: String, statement: Arc<Statement>) -> Result<(), Problem> {
+        if self.session.statements.contains_key(&name) {
+            return Err(Problem::error("42P05", format!("prepared statement \"{name}\" already exists")));
+        }
+        check_room(self.session.statements.len())?;
+        self.session.statements.insert(name, statement);
+        self.put(Reply::CommandComplete(CommandComplete::new("PREPARE".to_owned())))
+    }
+
+    /// Texts as the values of a statement's parameters.
+    fn values_of(&self, name: &str, texts: &[Option<String>]) -> Result<Vec<ScalarValue>, Problem> {
+        let statement = self.statement(Some(name))?;
+        let (given, wanted) = (texts.len(), statement.parameters.len());
+        if given != wanted {
+            return Err(Problem::error("42601", format!("{name} takes {wanted} parameters, and {given} came")));
+        }
+        let mut values = Vec::with_capacity(given);
+        for (number, (text, (oid, kind))) in texts.iter().zip(&statement.parameters).enumerate() {
+            let bytes = text.as_ref().map(String::as_bytes);
+            values.push(parameters::value(number + 1, *oid, kind, Format::Text, bytes)?);
+        }
+        Ok(values)
     }
 
     fn declare(&mut self, name: String, statement: Arc<Statement>, values: Vec<ScalarValue>) -> Result<(), Problem> {

@@ -74,7 +74,11 @@ impl Asked {
             Work::Empty => Ok(()),
             Work::Own(own) => self.session.own(own),
             Work::Rows(_) => Err(Problem::error("42601", "this statement gives rows; ask for them by a query")),
-            Work::Declare { .. } | Work::Fetch { .. } => {
+            Work::Declare { .. }
+            | Work::Fetch { .. }
+            | Work::Prepare { .. }
+            | Work::Execute { .. }
+            | Work::Copy { .. } => {
                 Err(Problem::error("0A000", "there are no cursors here: rows come as they are read"))
             }
         }

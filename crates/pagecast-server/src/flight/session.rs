@@ -101,7 +101,15 @@ impl Session {
             }
             Own::Reset(name) => _ = settings.reset(name)?,
             Own::ResetAll => settings.reset_all(),
-            Own::Begin | Own::Commit | Own::Rollback | Own::Savepoint | Own::Release | Own::RollbackTo => {}
+            // Flight SQL has no transactions: nothing would take these back.
+            Own::SetLocal(_) => {
+                return Err(Problem::error(
+                    "0A000",
+                    "SET LOCAL needs a transaction, and Flight SQL has none; write SET",
+                ));
+            }
+            Own::Begin | Own::Commit { .. } | Own::Rollback { .. } => {}
+            Own::Savepoint(_) | Own::Release(_) | Own::RollbackTo(_) => {}
             Own::Nothing(_) => {}
             Own::Deallocate(_) | Own::Close(_) | Own::Discard => {
                 return Err(Problem::error("0A000", "statements of Flight SQL are closed by their handles"));

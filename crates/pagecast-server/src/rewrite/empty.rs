@@ -1,4 +1,4 @@
-//! Queries of what is never there: they have no rows, and are answered without being understood.
+//! Queries of the catalog, whose tables may be empty for good: what they give is known without them.
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr,
@@ -6,7 +6,28 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{call, take};
-use crate::catalog;
+use crate::catalog::{self, CATALOG};
+
+/// Whether a query names a table of the catalog itself.
+pub(super) fn reads_catalog(body: &SetExpr) -> bool {
+    let is_one = |relation: &TableFactor| match relation {
+        TableFactor::Table { name, .. } => match name.0.as_slice() {
+            [schema, _] => schema.as_ident().is_some_and(|schema| schema.value.eq_ignore_ascii_case(CATALOG)),
+            [name] => name.as_ident().is_some_and(|name| catalog::has(&name.value)),
+            _ => false,
+        },
+        _ => false,
+    };
+    match body {
+        SetExpr::Select(select) => select
+            .from
+            .iter()
+            .any(|from| is_one(&from.relation) || from.joins.iter().any(|join| is_one(&join.relation))),
+        SetExpr::SetOperation { left, right, .. } => reads_catalog(left) || reads_catalog(right),
+        SetExpr::Query(query) => reads_catalog(&query.body),
+        _ => false,
+    }
+}
 
 /// Whether a query reads a table that is always empty, and only rows of it: it joins nothing to
 /// others that could stay without it, and counts nothing, unless by keys, of which there are none.

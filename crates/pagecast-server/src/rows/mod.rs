@@ -9,7 +9,7 @@ mod times;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, FieldRef, Float32Type, Float64Type,
@@ -25,6 +25,7 @@ use super::types;
 
 pub(super) use binary::{EPOCH_DAYS, EPOCH_MICROS};
 pub(super) use numeric::read as numeric_text;
+pub(super) use times::{DAY, civil};
 
 /// How values are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +81,25 @@ impl Rows {
         let columns = columns.map(|((kind, format), array)| Column::of(array, kind, *format));
         Ok(Prepared { columns: columns.collect::<anyhow::Result<_>>()? })
     }
+}
+
+/// Values as the texts that they are in the text format.
+pub(super) fn texts(array: &ArrayRef) -> anyhow::Result<StringArray> {
+    let column = Column::of(array, &types::canonical(array.data_type()), Format::Text)?;
+    let text = |row: usize| {
+        if column.array.is_null(row) || column.array.data_type() == &DataType::Null {
+            return Ok(None);
+        }
+        let mut out = BytesMut::new();
+        text(&column.array, row, &mut out)?;
+        Ok(Some(String::from_utf8(out.to_vec())?))
+    };
+    let texts = (0..array.len()).map(text).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(StringArray::from(texts))
+}
+
+pub(super) fn text_at(texts: &StringArray, row: usize) -> Option<&str> {
+    texts.is_valid(row).then(|| texts.value(row))
 }
 
 /// A batch in the types in which it is written.
@@ -177,8 +197,8 @@ fn text(array: &ArrayRef, row: usize, out: &mut BytesMut) -> anyhow::Result<()> 
             text::shown(times::interval(value.months, value.days, value.nanoseconds / 1000), out);
         }
         DataType::Duration(_) => {
-            let micros = array.as_primitive::<DurationMicrosecondType>().value(row);
-            text::shown(times::interval(0, 0, micros), out);
+            let (days, micros) = times::in_days(array.as_primitive::<DurationMicrosecondType>().value(row));
+            text::shown(times::interval(0, days, micros), out);
         }
         DataType::List(_) => text::list(&array.as_list::<i32>().value(row), out)?,
         _ => text::plain(&shown(array, row)?, out)?,
@@ -211,7 +231,8 @@ fn binary(array: &ArrayRef, row: usize, out: &mut BytesMut) -> anyhow::Result<()
             binary::interval(value.months, value.days, value.nanoseconds / 1000, out);
         }
         DataType::Duration(_) => {
-            binary::interval(0, 0, array.as_primitive::<DurationMicrosecondType>().value(row), out);
+            let (days, micros) = times::in_days(array.as_primitive::<DurationMicrosecondType>().value(row));
+            binary::interval(0, days, micros, out);
         }
         DataType::List(_) => binary::list(&array.as_list::<i32>().value(row), out)?,
         _ => out.put_slice(shown(array, row)?.as_bytes()),

@@ -1,7 +1,7 @@
 //! Dates and times as PostgreSQL writes them (DateStyle ISO, TimeZone UTC, IntervalStyle postgres).
 
 /// Microseconds of a day.
-pub(super) const DAY: i64 = 86_400_000_000;
+pub(crate) const DAY: i64 = 86_400_000_000;
 
 /// A date that is so many days after 1970-01-01.
 pub(super) fn date(days: i32) -> String {
@@ -14,7 +14,7 @@ pub(super) fn date(days: i32) -> String {
 
 /// Year, month and day of a day in the Gregorian calendar, counted in eras of 400 years that begin
 /// in March, so that a leap day ends its year.
-fn civil(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -43,6 +43,12 @@ pub(super) fn timestamp(micros: i64, zone: bool) -> String {
         Some(date) => format!("{date} {time}{zone} BC"),
         None => format!("{date} {time}{zone}"),
     }
+}
+
+/// The time between two moments in days and the rest, as PostgreSQL has it.
+pub(super) fn in_days(micros: i64) -> (i32, i64) {
+    // i64 microseconds are fewer days than i32 has.
+    ((micros / DAY) as i32, micros % DAY)
 }
 
 /// `1 year 2 mons -3 days 04:05:06.5`.

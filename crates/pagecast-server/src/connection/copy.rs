@@ -1,0 +1,119 @@
+//! Rows of a COPY, as lines of text or CSV.
+
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::PgWireBackendMessage as Reply;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
+use pgwire::messages::response::CommandComplete;
+use tokio::io::AsyncWrite;
+
+use super::Connection;
+use crate::execution;
+use crate::problem::Problem;
+use crate::rows;
+use crate::statements::{Layout, Rows};
+use crate::stop::Stop;
+
+impl<W: AsyncWrite + Unpin> Connection<W> {
+    /// Sends all rows of a query as lines.
+    pub(super) async fn copy(&mut self, rows: &Rows, layout: &Layout, stop: &mut Stop) -> Result<(), Problem> {
+        let (mut query, _places) = execution::begin(&self.client, rows, Vec::new(), stop).await?;
+        let columns = i16::try_from(rows.names.len()).unwrap_or(i16::MAX);
+        self.put(Reply::CopyOutResponse(CopyOutResponse::new(0, columns, vec![0; rows.names.len()])))?;
+        if layout.header {
+            let names: Vec<_> = rows.names.iter().map(|name| Some(name.as_str())).collect();
+            self.put(Reply::CopyData(CopyData::new(line(&names, layout).freeze())))?;
+        }
+        let mut count = 0;
+        while let Some(batch) = stop.of(query.next()).await? {
+            let texts = batch.columns().iter().map(rows::texts).collect::<anyhow::Result<Vec<_>>>()?;
+            for row in 0..batch.num_rows() {
+                let values: Vec<_> = texts.iter().map(|texts| rows::text_at(texts, row)).collect();
+                self.put(Reply::CopyData(CopyData::new(line(&values, layout).freeze())))?;
+                if self.writer.is_full() {
+                    stop.of(self.writer.flush()).await?;
+                }
+            }
+            count += batch.num_rows();
+            self.client.entry.sent(batch.num_rows());
+        }
+        self.put(Reply::CopyDone(CopyDone::new()))?;
+        self.put(Reply::CommandComplete(CommandComplete::new(format!("COPY {count}"))))
+    }
+}
+
+/// One line, with its end.
+fn line(values: &[Option<&str>], layout: &Layout) -> BytesMut {
+    let mut line = BytesMut::new();
+    let mut bytes = [0; 4];
+    for (column, value) in values.iter().enumerate() {
+        if column > 0 {
+            line.put_slice(layout.delimiter.encode_utf8(&mut bytes).as_bytes());
+        }
+        match value {
+            None => line.put_slice(layout.null.as_bytes()),
+            Some(text) if layout.csv => csv(text, layout, values.len() == 1, &mut line),
+            Some(text) => escaped(text, layout.delimiter, &mut line),
+        }
+    }
+    line.put_u8(b'\n');
+    line
+}
+
+fn csv(text: &str, layout: &Layout, alone: bool, line: &mut BytesMut) {
+    let special = |c: char| c == layout.delimiter || c == layout.quote || c == '\n' || c == '\r';
+    // A line of these two characters would end the rows.
+    let ends = alone && text == "\\.";
+    if text != layout.null && !text.contains(special) && !ends {
+        return line.put_slice(text.as_bytes());
+    }
+    let mut bytes = [0; 4];
+    let mut put = |character: char| line.put_slice(character.encode_utf8(&mut bytes).as_bytes());
+    put(layout.quote);
+    for character in text.chars() {
+        if character == layout.quote || character == layout.escape {
+            put(layout.escape);
+        }
+        put(character);
+    }
+    put(layout.quote);
+}
+
+fn escaped(text: &str, delimiter: char, line: &mut BytesMut) {
+    let mut bytes = [0; 4];
+    for character in text.chars() {
+        let letter = match character {
+            '\u{8}' => 'b',
+            '\u{c}' => 'f',
+            '\n' => 'n',
+            '\r' => 'r',
+            '\t' => 't',
+            '\u{b}' => 'v',
+            special if special == '\\' || special == delimiter => special,
+            plain => {
+                line.put_slice(plain.encode_utf8(&mut bytes).as_bytes());
+                continue;
+            }
+        };
+        line.put_u8(b'\\');
+        line.put_slice(letter.encode_utf8(&mut bytes).as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(values: &[Option<&str>], layout: &Layout) -> String {
+        String::from_utf8_lossy(&line(values, layout)).into_owned()
+    }
+
+    #[test]
+    fn lines_are_those_of_postgresql() {
+        let text =
+            Layout { csv: false, delimiter: '\t', null: "\\N".to_owned(), header: false, quote: '"', escape: '"' };
+        assert_eq!(shown(&[Some("a\tb"), None, Some("\\")], &text), "a\\tb\t\\N\t\\\\\n");
+        let csv = Layout { csv: true, delimiter: ',', null: String::new(), ..text };
+        assert_eq!(shown(&[Some("a,b"), None, Some(""), Some("\"q\"")], &csv), "\"a,b\",,\"\",\"\"\"q\"\"\"\n");
+        assert_eq!(shown(&[Some("\\.")], &csv), "\"\\.\"\n");
+    }
+}

@@ -1,0 +1,176 @@
+//! Arithmetic that says when a number leaves its type, and casts that round as PostgreSQL does.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Datum, Float64Array, PrimitiveArray};
+use arrow::compute::cast;
+use arrow::compute::kernels::numeric;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type,
+};
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, Expr, Operator, ScalarFunctionArgs, cast as cast_expr};
+
+use super::calculation::{Gives, by_arrays, call, error};
+
+type Kernel = fn(&dyn Datum, &dyn Datum) -> std::result::Result<ArrayRef, ArrowError>;
+
+/// PostgreSQL's name of a type of whole numbers.
+fn name(kind: &DataType) -> &'static str {
+    match kind {
+        DataType::Int16 => "smallint",
+        DataType::Int32 => "integer",
+        _ => "bigint",
+    }
+}
+
+fn out_of_range(kind: &DataType) -> DataFusionError {
+    error("22003", format!("{} out of range", name(kind)))
+}
+
+/// `left op right` of whole numbers, both of type `kind`. DataFusion's own wraps.
+pub(super) fn checked(left: Expr, op: Operator, right: Expr, kind: &DataType) -> Option<Expr> {
+    let (word, run): (_, fn(&ScalarFunctionArgs) -> Result<ColumnarValue>) = match op {
+        Operator::Plus => ("add", |args| whole(args, numeric::add)),
+        Operator::Minus => ("subtract", |args| whole(args, numeric::sub)),
+        Operator::Multiply => ("multiply", |args| whole(args, numeric::mul)),
+        _ => return None,
+    };
+    let arguments = vec![cast_expr(left, kind.clone()), cast_expr(right, kind.clone())];
+    Some(call(format!("{word}_{}", name(kind)), Gives::Always(kind.clone()), run, arguments))
+}
+
+fn whole(args: &ScalarFunctionArgs, kernel: Kernel) -> Result<ColumnarValue> {
+    let [left, right] = args.args.as_slice() else { return Err(error("42883", "two numbers are wanted")) };
+    let ran = match (left, right) {
+        (ColumnarValue::Array(left), ColumnarValue::Array(right)) => kernel(left, right),
+        (ColumnarValue::Array(left), ColumnarValue::Scalar(right)) => kernel(left, &right.to_scalar()?),
+        (ColumnarValue::Scalar(left), ColumnarValue::Array(right)) => kernel(&left.to_scalar()?, right),
+        (ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)) => {
+            let answer = kernel(&left.to_scalar()?, &right.to_scalar()?);
+            let answer = answer.map_err(|error| plainly(error, args.return_type()))?;
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?));
+        }
+    };
+    Ok(ColumnarValue::Array(ran.map_err(|error| plainly(error, args.return_type()))?))
+}
+
+fn plainly(error: ArrowError, kind: &DataType) -> DataFusionError {
+    match error {
+        ArrowError::ArithmeticOverflow(_) => out_of_range(kind),
+        other => other.into(),
+    }
+}
+
+/// `left / right` of numbers with a floating point, where PostgreSQL divides nothing by zero.
+pub(super) fn divided(left: Expr, right: Expr, kind: &DataType) -> Expr {
+    let arguments = vec![cast_expr(left, kind.clone()), cast_expr(right, kind.clone())];
+    let run = |args: &ScalarFunctionArgs| {
+        by_arrays(args, |arrays| {
+            let answer = numeric::div(&arrays[0], &arrays[1])?;
+            let zero = match arrays[1].data_type() {
+                DataType::Float32 => has_zero::<Float32Type>(&arrays[1], &answer),
+                _ => has_zero::<Float64Type>(&arrays[1], &answer),
+            };
+            if zero { Err(ArrowError::DivideByZero.into()) } else { Ok(answer) }
+        })
+    };
+    call(format!("divide_{kind}"), Gives::Always(kind.clone()), run, arguments)
+}
+
+/// Whether a divisor is zero where there is an answer.
+fn has_zero<T: ArrowPrimitiveType>(divisors: &ArrayRef, answer: &ArrayRef) -> bool {
+    let divisors = divisors.as_primitive::<T>();
+    let zero = T::default_value();
+    divisors.values().contains(&zero)
+        && (0..answer.len()).any(|row| answer.is_valid(row) && divisors.value(row) == zero)
+}
+
+/// A number with a fraction as a whole one. PostgreSQL takes the nearest; of two that are equally
+/// near a numeric goes away from zero, and the others to the even one.
+pub(super) fn to_whole(expr: Expr, kind: &DataType, away: bool) -> Expr {
+    let run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue> = match away {
+        true => |args| by_arrays(args, |arrays| rounded(&arrays[0], args.return_type(), true)),
+        false => |args| by_arrays(args, |arrays| rounded(&arrays[0], args.return_type(), false)),
+    };
+    let how = if away { "numeric" } else { "float" };
+    call(format!("{}_of_{how}", name(kind)), Gives::Always(kind.clone()), run, vec![expr])
+}
+
+fn rounded(array: &ArrayRef, kind: &DataType, away: bool) -> Result<ArrayRef> {
+    match kind {
+        DataType::Int16 => whole_of::<Int16Type>(array, kind, away),
+        DataType::Int32 => whole_of::<Int32Type>(array, kind, away),
+        _ => whole_of::<Int64Type>(array, kind, away),
+    }
+}
+
+fn whole_of<T>(array: &ArrayRef, kind: &DataType, away: bool) -> Result<ArrayRef>
+where
+    T: ArrowPrimitiveType,
+    T::Native: TryFrom<i128>,
+{
+    let fits = |number: Option<i128>| {
+        number.and_then(|number| T::Native::try_from(number).ok()).ok_or_else(|| out_of_range(kind))
+    };
+    let answer: PrimitiveArray<T> = match array.data_type() {
+        DataType::Decimal256(_, scale) => {
+            let unit = i128::from(*scale);
+            let numbers = array.as_primitive::<Decimal256Type>();
+            numbers.try_unary::<_, T, DataFusionError>(|number| {
+                // Two steps: the digits behind the point go first, and the rest may fit then.
+                let unit = arrow::datatypes::i256::from_i128(10).wrapping_pow(u32::try_from(unit).unwrap_or(0));
+                let half = unit.wrapping_div(arrow::datatypes::i256::from_i128(2));
+                let half = if number < arrow::datatypes::i256::ZERO { half.wrapping_neg() } else { half };
+                fits(number.checked_add(half).and_then(|sum| sum.wrapping_div(unit).to_i128()))
+            })?
+        }
+        DataType::Decimal128(_, scale) => {
+            let unit = 10i128.checked_pow(u32::try_from(*scale).unwrap_or(0)).unwrap_or(i128::MAX);
+            let numbers = array.as_primitive::<Decimal128Type>();
+            numbers.try_unary::<_, T, DataFusionError>(|number| {
+                let (quotient, rest) = (number / unit, (number % unit).unsigned_abs());
+                let up = i128::from(rest >= unit.unsigned_abs().div_ceil(2) && rest > 0);
+                fits(quotient.checked_add(up * number.signum()))
+            })?
+        }
+        _ => {
+            let numbers = cast(array, &DataType::Float64)?;
+            let round = if away { f64::round } else { f64::round_ties_even };
+            numbers.as_primitive::<Float64Type>().try_unary::<_, T, DataFusionError>(|number| {
+                // Beyond this no whole number of ours is, and NaN is none at all.
+                fits((number.abs() < 1e30).then(|| round(number) as i128))
+            })?
+        }
+    };
+    Ok(Arc::new(answer))
+}
+
+/// `round(x)` of a float8: of two numbers that are equally near it is the even one.
+pub(super) fn to_even(expr: Expr) -> Expr {
+    let run = |args: &ScalarFunctionArgs| {
+        by_arrays(args, |arrays| {
+            let numbers = cast(&arrays[0], &DataType::Float64)?;
+            let rounded: Float64Array = numbers.as_primitive::<Float64Type>().unary(f64::round_ties_even);
+            Ok(Arc::new(rounded) as ArrayRef)
+        })
+    };
+    call("round_to_even", Gives::Always(DataType::Float64), run, vec![expr])
+}
+
+/// A number of which there is a logarithm.
+pub(super) fn positive(expr: Expr) -> Expr {
+    let run = |args: &ScalarFunctionArgs| {
+        by_arrays(args, |arrays| {
+            let numbers = cast(&arrays[0], &DataType::Float64)?;
+            match numbers.as_primitive::<Float64Type>().iter().flatten().find(|number| *number <= 0.0) {
+                Some(0.0) => Err(error("2201E", "cannot take logarithm of zero")),
+                Some(_) => Err(error("2201E", "cannot take logarithm of a negative number")),
+                None => Ok(numbers),
+            }
+        })
+    };
+    call("positive", Gives::Always(DataType::Float64), run, vec![expr])
+}

@@ -1,0 +1,116 @@
+//! Functions that plans call for what PostgreSQL means. Most have no name that SQL knows.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+use crate::problem::Problem;
+
+/// The type of what a function gives.
+#[derive(Clone, Debug)]
+pub(super) enum Gives {
+    Always(DataType),
+    /// What the types of its arguments say.
+    By(fn(&[DataType]) -> Result<DataType>),
+}
+
+/// One function: its name says all that sets it apart from others.
+struct Calculation {
+    name: String,
+    gives: Gives,
+    run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
+    signature: Signature,
+}
+
+impl fmt::Debug for Calculation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calculation").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Calculation {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Calculation {}
+
+impl Hash for Calculation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Calculation {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match &self.gives {
+            Gives::Always(kind) => Ok(kind.clone()),
+            Gives::By(kind) => kind(arguments),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        (self.run)(&args)
+    }
+}
+
+/// A function of so many arguments as are given, whose answer depends on them alone.
+pub(super) fn function(
+    name: impl Into<String>,
+    gives: Gives,
+    run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
+) -> ScalarUDF {
+    let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+    let signature = Signature::one_of(any, Volatility::Immutable);
+    ScalarUDF::new_from_impl(Calculation { name: name.into(), gives, run, signature })
+}
+
+/// A call of a function that has no name.
+pub(super) fn call(
+    name: impl Into<String>,
+    gives: Gives,
+    run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
+    arguments: Vec<Expr>,
+) -> Expr {
+    function(name, gives, run).call(arguments)
+}
+
+/// Runs what works on arrays: constants are arrays of one row, and give a constant.
+pub(super) fn by_arrays(
+    args: &ScalarFunctionArgs,
+    run: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let all_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let rows = if all_scalar { 1 } else { args.number_rows };
+    let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+    let answer = run(&arrays)?;
+    Ok(match all_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?),
+        false => ColumnarValue::Array(answer),
+    })
+}
+
+/// An error that keeps its class on its way through DataFusion.
+pub(super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
+    DataFusionError::External(Box::new(Problem::error(code, message)))
+}
+
+/// What PostgreSQL does, and what nothing here does.
+pub(super) fn refused(message: impl Into<String>) -> DataFusionError {
+    error("0A000", message)
+}

@@ -1,0 +1,123 @@
+//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages of
+//! whole numbers. They round the other way where two numbers are equally near.
+
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
+
+/// What an expression is looked up in: the plans below it, and the columns that they give.
+pub(super) struct Below<'a> {
+    pub(super) inputs: &'a [&'a LogicalPlan],
+    pub(super) schema: &'a DFSchema,
+}
+
+/// Whether PostgreSQL has a numeric where we have a floating point.
+pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.data_type().is_floating(),
+        Expr::Negative(inner) => is_numeric(inner, below),
+        Expr::Alias(alias) => is_numeric(&alias.expr, below),
+        Expr::BinaryExpr(binary) => {
+            let one = |side: &Expr| is_whole(side, below) || is_numeric(side, below);
+            one(&binary.left) && one(&binary.right)
+        }
+        // What takes the place of a division has the two sides as its arguments, cast to one type.
+        Expr::ScalarFunction(function) => match function.name() {
+            "round" | "trunc" | "ceil" | "floor" | "abs" => {
+                function.args.first().is_some_and(|first| is_numeric(first, below))
+            }
+            name if name.starts_with("divide_") => function.args.iter().all(|argument| match argument {
+                Expr::Cast(cast) => is_whole(&cast.expr, below) || is_numeric(&cast.expr, below),
+                other => is_numeric(other, below),
+            }),
+            _ => false,
+        },
+        Expr::AggregateFunction(function) => {
+            let first = function.params.args.first();
+            match function.func.name() {
+                "avg" => first.is_some_and(|first| is_whole(first, below) || is_numeric(first, below)),
+                "sum" | "min" | "max" => first.is_some_and(|first| is_numeric(first, below)),
+                _ => false,
+            }
+        }
+        Expr::Column(column) => below
+            .inputs
+            .iter()
+            .any(|input| input.schema().maybe_index_of_column(column).is_some_and(|at| column_is_numeric(input, at))),
+        _ => false,
+    }
+}
+
+/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it.
+pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
+    let ((one, one_scale), (other, other_scale)) = (digits(left)?, digits(right)?);
+    let scale = one_scale.max(other_scale);
+    let aligned = |number: i128, of: u32| number.checked_mul(10i128.checked_pow(scale - of)?);
+    let (number, scale) = match op {
+        Operator::Plus => (aligned(one, one_scale)?.checked_add(aligned(other, other_scale)?)?, scale),
+        Operator::Minus => (aligned(one, one_scale)?.checked_sub(aligned(other, other_scale)?)?, scale),
+        Operator::Multiply => (one.checked_mul(other)?, one_scale + other_scale),
+        _ => return None,
+    };
+    // Whole numbers have rules of their own.
+    let float = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Float64(_), _));
+    let nearest: f64 = format!("{number}e-{scale}").parse().ok()?;
+    (float(left) || float(right)).then(|| lit(nearest))
+}
+
+/// The digits of a literal, and how many of them are behind the point.
+fn digits(expr: &Expr) -> Option<(i128, u32)> {
+    match expr {
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => Some((i128::from(*number), 0)),
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => {
+            let text = number.to_string();
+            let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+            let number = format!("{whole}{fraction}").parse().ok()?;
+            Some((number, u32::try_from(fraction.len()).ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// A whole number, or a decimal, which PostgreSQL has too.
+fn is_whole(expr: &Expr, below: &Below<'_>) -> bool {
+    expr.get_type(below.schema).is_ok_and(|kind| kind.is_integer() || kind.is_decimal())
+}
+
+/// The same for a column of a plan.
+fn column_is_numeric(plan: &LogicalPlan, at: usize) -> bool {
+    let below = |inputs: &[&LogicalPlan], expr: Option<&Expr>| {
+        let schema = inputs.first().map(|input| input.schema().as_ref());
+        expr.zip(schema).is_some_and(|(expr, schema)| is_numeric(expr, &Below { inputs, schema }))
+    };
+    match plan {
+        LogicalPlan::Projection(projection) => below(&[&projection.input], projection.expr.get(at)),
+        LogicalPlan::Aggregate(aggregate) => {
+            let all: Vec<&Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).collect();
+            let is_plain = !matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)]);
+            is_plain && below(&[&aggregate.input], all.get(at).copied())
+        }
+        LogicalPlan::SubqueryAlias(alias) => column_is_numeric(&alias.input, at),
+        LogicalPlan::Filter(filter) => column_is_numeric(&filter.input, at),
+        LogicalPlan::Sort(sort) => column_is_numeric(&sort.input, at),
+        LogicalPlan::Limit(limit) => column_is_numeric(&limit.input, at),
+        LogicalPlan::Window(window) if at < window.input.schema().fields().len() => {
+            column_is_numeric(&window.input, at)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_added_digit_by_digit() {
+        let of = |one: Expr, op, other: Expr| folded(&one, op, &other);
+        assert_eq!(of(lit(0.1), Operator::Plus, lit(0.2)), Some(lit(0.3)));
+        assert_eq!(of(lit(0.06), Operator::Minus, lit(0.01)), Some(lit(0.05)));
+        assert_eq!(of(lit(3i64), Operator::Multiply, lit(1.1)), Some(lit(3.3)));
+        assert_eq!(of(lit(1i64), Operator::Plus, lit(1i64)), None);
+        assert_eq!(of(lit(1e300), Operator::Multiply, lit(2.5)), None);
+    }
+}

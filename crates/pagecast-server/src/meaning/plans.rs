@@ -1,0 +1,419 @@
+//! A plan that means what PostgreSQL means by the statement.
+//!
+//! It comes before DataFusion's own rules, so that every cast in it is one that the statement has,
+//! and every operator has the types that the statement gives it.
+
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions::datetime::to_local_time;
+use datafusion::functions::string::btrim;
+use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+
+use super::calculation::refused;
+use super::intervals::{self, is_interval};
+use super::numerics::{Below, folded, is_numeric};
+use super::{arithmetic, texts};
+use crate::types::canonical;
+
+/// What PostgreSQL means by a plan.
+pub(in super::super) fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let meant = plan.transform_up_with_subqueries(|plan| {
+        let inputs = plan.inputs();
+        if let LogicalPlan::TableScan(_) = &plan {
+            return Ok(Transformed::no(plan));
+        }
+        let schema: DFSchema = merge_schema(&inputs);
+        let below: Vec<LogicalPlan> = inputs.into_iter().cloned().collect();
+        let below: Vec<&LogicalPlan> = below.iter().collect();
+        let names = NamePreserver::new(&plan);
+        let fixed = matches!(plan, LogicalPlan::Values(_));
+        let sorts = matches!(plan, LogicalPlan::Sort(_));
+        let rule = Rule { below: Below { inputs: &below, schema: &schema } };
+        let mapped = plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let kind = if fixed { expr.get_type(&schema).ok() } else { None };
+            let mut changed = expr.transform_up(|expr| rule.expr(expr))?;
+            if sorts && changed.data.get_type(&schema).is_ok_and(|kind| matches!(kind, DataType::Interval(_))) {
+                changed = Transformed::yes(intervals::key(changed.data));
+            }
+            // The columns of VALUES have their types already.
+            if let Some(kind) = kind.filter(|kind| changed.data.get_type(&schema).is_ok_and(|is| is != *kind)) {
+                changed = changed.update_data(|expr| cast(expr, kind));
+            }
+            Ok(changed.update_data(|expr| name.restore(expr)))
+        })?;
+        mapped.map_data(LogicalPlan::recompute_schema)
+    })?;
+    Ok(meant.data)
+}
+
+struct Rule<'a> {
+    below: Below<'a>,
+}
+
+impl Rule<'_> {
+    fn kind(&self, expr: &Expr) -> Option<DataType> {
+        expr.get_type(self.below.schema).ok()
+    }
+
+    fn expr(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::BinaryExpr(binary) => self.binary(binary),
+            Expr::Negative(inner) => self.negative(*inner),
+            Expr::Cast(cast) => self.cast(cast),
+            Expr::Between(between) => self.between(between),
+            Expr::InList(list) => self.in_list(list),
+            Expr::ScalarFunction(function) => self.function(function),
+            Expr::AggregateFunction(function) => {
+                let kind = function.params.args.first().and_then(|first| self.kind(first));
+                let by_order = matches!(function.func.name(), "min" | "max");
+                if by_order && matches!(kind, Some(DataType::Interval(_))) {
+                    let name = function.func.name();
+                    return Err(refused(format!(
+                        "{name} of intervals is not answered here; write {name}(extract(epoch FROM x))"
+                    )));
+                }
+                Transformed::no(Expr::AggregateFunction(function))
+            }
+            other => Transformed::no(other),
+        })
+    }
+
+    fn binary(&self, binary: BinaryExpr) -> Transformed<Expr> {
+        let BinaryExpr { left, op, right } = binary;
+        let (Some(one), Some(other)) = (self.kind(&left), self.kind(&right)) else {
+            return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+        };
+        let (left, right) = (*left, *right);
+        if let Some(literal) = folded(&left, op, &right) {
+            return Transformed::yes(literal);
+        }
+        let changed = match op {
+            Operator::Plus | Operator::Minus | Operator::Multiply => match whole(&one, &other) {
+                Some(kind) => arithmetic::checked(left.clone(), op, right.clone(), &kind),
+                None => of_days(&left, &one, op, &right, &other),
+            },
+            Operator::Divide if one.is_floating() || other.is_floating() => {
+                let real = one == DataType::Float32 && other == DataType::Float32;
+                let kind = if real { DataType::Float32 } else { DataType::Float64 };
+                let is_number = |kind: &DataType| kind.is_numeric();
+                (is_number(&one) && is_number(&other)).then(|| arithmetic::divided(left.clone(), right.clone(), &kind))
+            }
+            Operator::StringConcat => joined(&left, &one, &right, &other),
+            _ if op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
+                let sides = self.comparable(vec![left.clone(), right.clone()]);
+                sides.map(|mut sides| {
+                    let right = Box::new(sides.pop().unwrap_or_else(|| right.clone()));
+                    let left = Box::new(sides.pop().unwrap_or_else(|| left.clone()));
+                    Expr::BinaryExpr(BinaryExpr { left, op, right })
+                })
+            }
+            _ => None,
+        };
+        match changed {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) })),
+        }
+    }
+
+    /// The sides of a comparison as values that compare as PostgreSQL's do; `None` if they do so.
+    fn comparable(&self, sides: Vec<Expr>) -> Option<Vec<Expr>> {
+        let kinds: Vec<DataType> = sides.iter().map(|side| self.kind(side)).collect::<Option<_>>()?;
+        if kinds.iter().all(is_interval) && !kinds.iter().all(|kind| matches!(kind, DataType::Duration(_))) {
+            return Some(sides.into_iter().map(intervals::key).collect());
+        }
+        // A day that was made a moment for PostgreSQL's sake compares as the day that it is, and so
+        // the statistics of a column of days still tell which files hold it.
+        let day = |(side, kind): (&Expr, &DataType)| match side {
+            Expr::Cast(cast) if is_midnight(cast) && self.kind(&cast.expr) == Some(DataType::Date32) => {
+                Some((*cast.expr).clone())
+            }
+            side => (kind == &DataType::Date32).then(|| side.clone()),
+        };
+        let days: Option<Vec<Expr>> = sides.iter().zip(&kinds).map(day).collect();
+        if days.is_some() && kinds.iter().any(|kind| kind != &DataType::Date32) {
+            return days;
+        }
+        let moment = kinds.iter().find(|kind| matches!(kind, DataType::Timestamp(..)));
+        let moment = moment.or_else(|| kinds.iter().find(|kind| matches!(kind, DataType::Date32)))?;
+        if !sides.iter().zip(&kinds).any(|(side, kind)| is_literal_text(side, kind)) {
+            return None;
+        }
+        let side = |(side, kind): (&Expr, &DataType)| match is_literal_text(side, kind) {
+            true => texts::moment_of(side.clone(), moment),
+            false => Some(side.clone()),
+        };
+        sides.iter().zip(&kinds).map(side).collect()
+    }
+
+    fn between(&self, between: Between) -> Transformed<Expr> {
+        let Between { expr, negated, low, high } = between;
+        let sides = self.comparable(vec![(*expr).clone(), (*low).clone(), (*high).clone()]);
+        match sides.map(<[Expr; 3]>::try_from) {
+            Some(Ok([expr, low, high])) => Transformed::yes(Expr::Between(Between {
+                expr: Box::new(expr),
+                negated,
+                low: Box::new(low),
+                high: Box::new(high),
+            })),
+            _ => Transformed::no(Expr::Between(Between { expr, negated, low, high })),
+        }
+    }
+
+    fn in_list(&self, list: InList) -> Transformed<Expr> {
+        let InList { expr, list, negated } = list;
+        let mut sides = vec![(*expr).clone()];
+        sides.extend(list.iter().cloned());
+        match self.comparable(sides) {
+            Some(mut sides) => {
+                let rest = sides.split_off(1);
+                let first = sides.pop().unwrap_or(*expr);
+                Transformed::yes(Expr::InList(InList { expr: Box::new(first), list: rest, negated }))
+            }
+            None => Transformed::no(Expr::InList(InList { expr, list, negated })),
+        }
+    }
+
+    fn negative(&self, inner: Expr) -> Transformed<Expr> {
+        let zero = |kind: &DataType| ScalarValue::new_zero(kind).ok().map(|zero| Expr::Literal(zero, None));
+        let kind = self.kind(&inner).and_then(|kind| whole(&kind, &kind));
+        let checked = kind.and_then(|kind| arithmetic::checked(zero(&kind)?, Operator::Minus, inner.clone(), &kind));
+        match checked {
+            Some(checked) => Transformed::yes(checked),
+            None => Transformed::no(Expr::Negative(Box::new(inner))),
+        }
+    }
+
+    fn cast(&self, cast: Cast) -> Transformed<Expr> {
+        let Some(from) = self.kind(&cast.expr) else { return Transformed::no(Expr::Cast(cast)) };
+        let to = cast.field.data_type().clone();
+        let inner = (*cast.expr).clone();
+        let changed = match &to {
+            DataType::Int16 | DataType::Int32 | DataType::Int64 if from.is_floating() || from.is_decimal() => {
+                let away = from.is_decimal() || is_numeric(&inner, &self.below);
+                Some(arithmetic::to_whole(inner, &to, away))
+            }
+            DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::Float32
+            | DataType::Float64
+            | DataType::Boolean
+            | DataType::Decimal128(..)
+                if is_text(&from) =>
+            {
+                // Blanks around a number are none of it.
+                Some(Expr::Cast(Cast::new(Box::new(btrim().call(vec![inner])), to.clone())))
+            }
+            DataType::Date32 | DataType::Timestamp(..) if is_text(&from) => texts::moment_of(inner, &to),
+            DataType::Timestamp(_, Some(zone)) if zone.as_ref() != "+00:00" => at_time_zone(inner, &from, &to),
+            DataType::Utf8 | DataType::Utf8View if has_own_text(&from) => Some(texts::text_of(inner)),
+            DataType::Interval(_) if matches!(from, DataType::Duration(_)) => Some(intervals::in_days(inner)),
+            _ => None,
+        };
+        match changed {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(Expr::Cast(cast)),
+        }
+    }
+
+    fn function(&self, function: ScalarFunction) -> Transformed<Expr> {
+        let kinds: Vec<Option<DataType>> = function.args.iter().map(|argument| self.kind(argument)).collect();
+        let changed = match (function.name(), function.args.as_slice(), kinds.as_slice()) {
+            ("round", [number], [Some(kind)]) if kind.is_floating() => {
+                (!is_numeric(number, &self.below)).then(|| arithmetic::to_even(number.clone()))
+            }
+            ("ln" | "log" | "log2" | "log10", [number], [Some(kind)]) if kind.is_numeric() => {
+                Some(call_again(&function, vec![arithmetic::positive(number.clone())]))
+            }
+            ("date_part", [part, moment], [_, Some(kind)]) => date_part(&function, part, moment, kind),
+            ("concat" | "concat_ws", arguments, _) => {
+                let text = |(argument, kind): (&Expr, &Option<DataType>)| match kind {
+                    Some(kind) if has_own_text(kind) || kind == &DataType::Boolean => texts::text_of(argument.clone()),
+                    _ => argument.clone(),
+                };
+                let texts: Vec<Expr> = arguments.iter().zip(&kinds).map(text).collect();
+                (texts != arguments).then(|| call_again(&function, texts))
+            }
+            ("character_length" | "length" | "char_length", [bytes], [Some(kind)]) if is_bytes(kind) => {
+                Some(texts::bytes_in(bytes.clone()))
+            }
+            _ => None,
+        };
+        match changed {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(Expr::ScalarFunction(function)),
+        }
+    }
+}
+
+fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args })
+}
+
+/// Parts of a moment with the digits behind the point, and of an interval with its days.
+fn date_part(function: &ScalarFunction, part: &Expr, moment: &Expr, kind: &DataType) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::Utf8(Some(word)) | ScalarValue::Utf8View(Some(word)), _) = part else { return None };
+    if matches!(kind, DataType::Duration(_)) {
+        let again = call_again(function, vec![part.clone(), intervals::in_days(moment.clone())]);
+        let in_days = DataType::Interval(IntervalUnit::MonthDayNano);
+        return match again {
+            Expr::ScalarFunction(function) => {
+                let moment = function.args[1].clone();
+                date_part(&function, part, &moment, &in_days).or(Some(Expr::ScalarFunction(function)))
+            }
+            other => Some(other),
+        };
+    }
+    let micros_of = |divisor: f64| {
+        let part = lit("microsecond");
+        let micros = cast(call_again(function, vec![part, moment.clone()]), DataType::Float64);
+        micros / lit(divisor)
+    };
+    match word.to_ascii_lowercase().as_str() {
+        "second" | "seconds" if !matches!(kind, DataType::Date32) => Some(micros_of(1e6)),
+        "millisecond" | "milliseconds" if !matches!(kind, DataType::Date32) => Some(micros_of(1e3)),
+        "epoch" if matches!(kind, DataType::Timestamp(..)) => {
+            let micros = DataType::Timestamp(TimeUnit::Microsecond, zone_of(kind));
+            let micros = cast(cast(cast(moment.clone(), micros), DataType::Int64), DataType::Float64);
+            Some(micros / lit(1e6))
+        }
+        _ => None,
+    }
+}
+
+fn zone_of(kind: &DataType) -> Option<std::sync::Arc<str>> {
+    match kind {
+        DataType::Timestamp(_, Some(_)) => Some("+00:00".into()),
+        _ => None,
+    }
+}
+
+/// The type that two whole numbers are added in.
+fn whole(one: &DataType, other: &DataType) -> Option<DataType> {
+    let order = |kind: &DataType| match canonical(kind) {
+        DataType::Int16 => Some(0),
+        DataType::Int32 => Some(1),
+        DataType::Int64 => Some(2),
+        _ => None,
+    };
+    let widest = if order(one)? >= order(other)? { one } else { other };
+    Some(canonical(widest))
+}
+
+/// Days and intervals that are added to days. A day and an interval are a moment in PostgreSQL.
+fn of_days(left: &Expr, one: &DataType, op: Operator, right: &Expr, other: &DataType) -> Option<Expr> {
+    use DataType::{Date32, Interval};
+    let number = |day: &Expr| cast(day.clone(), DataType::Int32);
+    let count = |count: &Expr| cast(count.clone(), DataType::Int32);
+    match (one, op, other) {
+        (Date32, Operator::Minus, Date32) => arithmetic::checked(number(left), op, number(right), &DataType::Int32),
+        (Date32, Operator::Plus | Operator::Minus, days) if days.is_integer() => {
+            let sum = arithmetic::checked(number(left), op, count(right), &DataType::Int32)?;
+            Some(cast(sum, Date32))
+        }
+        (days, Operator::Plus, Date32) if days.is_integer() => {
+            let sum = arithmetic::checked(count(left), op, number(right), &DataType::Int32)?;
+            Some(cast(sum, Date32))
+        }
+        (Date32, Operator::Plus | Operator::Minus, Interval(_)) => Some(moved(left, op, right, right)),
+        (Interval(_), Operator::Plus, Date32) => Some(moved(right, op, left, left)),
+        _ => None,
+    }
+}
+
+/// A day that an interval moves, as a moment.
+fn moved(day: &Expr, op: Operator, interval: &Expr, literal: &Expr) -> Expr {
+    let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let add = |left: Expr| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(interval.clone()) });
+    match is_of_days(literal) {
+        // The day it moves to is exact; as a moment it is that day's midnight.
+        true => cast(add(day.clone()), moment),
+        false => add(cast(day.clone(), moment)),
+    }
+}
+
+/// Whether an interval that the statement names has whole days.
+fn is_of_days(expr: &Expr) -> bool {
+    let Expr::Literal(value, _) = expr else { return false };
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(value)) => value.nanoseconds == 0,
+        ScalarValue::IntervalDayTime(Some(value)) => value.milliseconds == 0,
+        ScalarValue::IntervalYearMonth(_) => true,
+        _ => false,
+    }
+}
+
+fn is_midnight(cast: &Cast) -> bool {
+    matches!(cast.field.data_type(), DataType::Timestamp(_, None))
+}
+
+/// `left || right` where one side is no text.
+fn joined(left: &Expr, one: &DataType, right: &Expr, other: &DataType) -> Option<Expr> {
+    let side = |expr: &Expr, kind: &DataType| match has_own_text(kind) {
+        true => texts::text_of(expr.clone()),
+        false => expr.clone(),
+    };
+    let is_other = |kind: &DataType| is_bytes(kind) || kind.is_nested();
+    if is_other(one) || is_other(other) || !(has_own_text(one) || has_own_text(other)) {
+        return None;
+    }
+    let (left, right) = (Box::new(side(left, one)), Box::new(side(right, other)));
+    Some(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }))
+}
+
+/// `moment AT TIME ZONE zone`, which the planner writes as a cast. What has a zone loses it, and what
+/// has none gets one.
+fn at_time_zone(moment: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
+    match from {
+        DataType::Timestamp(_, Some(_)) => {
+            let there = cast(moment, to_micros(to));
+            Some(cast(to_local_time().call(vec![there]), DataType::Timestamp(TimeUnit::Microsecond, None)))
+        }
+        DataType::Timestamp(_, None) | DataType::Date32 => {
+            let here = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+            let local = cast(moment, DataType::Timestamp(TimeUnit::Microsecond, None));
+            Some(cast(cast(local, to_micros(to)), here))
+        }
+        _ => None,
+    }
+}
+
+fn to_micros(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        other => other.clone(),
+    }
+}
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+fn is_bytes(kind: &DataType) -> bool {
+    matches!(canonical(kind), DataType::BinaryView)
+}
+
+fn is_literal_text(expr: &Expr, kind: &DataType) -> bool {
+    is_text(kind) && matches!(expr, Expr::Literal(..))
+}
+
+/// Whether values have another text in PostgreSQL than in Arrow.
+fn has_own_text(kind: &DataType) -> bool {
+    match canonical(kind) {
+        DataType::Float32
+        | DataType::Float64
+        | DataType::BinaryView
+        | DataType::Date32
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_)
+        | DataType::Duration(_) => true,
+        DataType::List(_) => true,
+        _ => false,
+    }
+}
