@@ -145,7 +145,7 @@ impl Execution {
 }
 
 /// Sends what waits. A client that does not read for a while gives its query's place to others.
-async fn flush<W: AsyncWrite + Unpin>(
+pub(super) async fn flush<W: AsyncWrite + Unpin>(
     standing: &mut Standing,
     client: &Client,
     writer: &mut Writer<W>,

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
-use empty::{counted, empty, gives_nothing, null_text, reads_catalog, take_most};
+use empty::{counted, counts, empty, gives_nothing, null_text, reads_catalog, take_most};
 use known::{is_function_column, schemas};
 
 pub(super) use known::oids;

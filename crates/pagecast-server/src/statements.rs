@@ -64,6 +64,8 @@ pub(super) enum Work {
     Prepare {
         name: String,
         statement: Arc<Statement>,
+        /// How long it is, in bytes.
+        bytes: usize,
     },
     /// Runs a statement that has a name, with these values for its parameters.
     Execute {
@@ -163,14 +165,14 @@ impl Statement {
         }
         let parsed = match parsed {
             Ast::Prepare { name, data_types, statement } => {
-                let oids = prepared::oids(&data_types)?;
+                let (oids, bytes) = (prepared::oids(&data_types)?, statement.to_string().len());
                 let mut planned = Box::pin(Self::plan(ctx, Parsed::Statement(statement), &oids, settings)).await?;
                 if !matches!(planned.work, Work::Rows(_)) {
                     return Err(Problem::error("0A000", "PREPARE takes a SELECT here"));
                 }
                 planned.text = Arc::from(format!("PREPARE {name}"));
                 let statement = Arc::new(planned);
-                return Ok(Self::of(Work::Prepare { name: name.value, statement }, Vec::new()));
+                return Ok(Self::of(Work::Prepare { name: name.value, statement, bytes }, Vec::new()));
             }
             Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } if using.is_empty() => {
                 let name =

@@ -1,13 +1,14 @@
 //! Rows of a COPY, as lines of text or CSV.
 
 use bytes::{BufMut, BytesMut};
+use pagecast_sql::query::Query;
 use pgwire::messages::PgWireBackendMessage as Reply;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use tokio::io::AsyncWrite;
 
 use super::Connection;
-use crate::execution;
+use crate::execution::{self, Standing};
 use crate::problem::Problem;
 use crate::rows;
 use crate::statements::{Layout, Rows};
@@ -16,7 +17,19 @@ use crate::stop::Stop;
 impl<W: AsyncWrite + Unpin> Connection<W> {
     /// Sends all rows of a query as lines.
     pub(super) async fn copy(&mut self, rows: &Rows, layout: &Layout, stop: &mut Stop) -> Result<(), Problem> {
-        let (mut query, _places) = execution::begin(&self.client, rows, Vec::new(), stop).await?;
+        let (query, standing) = execution::begin(&self.client, rows, Vec::new(), stop).await?;
+        let held = query.held().clone();
+        held.counted(self.lines(query, standing, rows, layout, stop)).await
+    }
+
+    async fn lines(
+        &mut self,
+        mut query: Query,
+        mut standing: Standing,
+        rows: &Rows,
+        layout: &Layout,
+        stop: &mut Stop,
+    ) -> Result<(), Problem> {
         let columns = i16::try_from(rows.names.len()).unwrap_or(i16::MAX);
         self.put(Reply::CopyOutResponse(CopyOutResponse::new(0, columns, vec![0; rows.names.len()])))?;
         if layout.header {
@@ -30,7 +43,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 let values: Vec<_> = texts.iter().map(|texts| rows::text_at(texts, row)).collect();
                 self.put(Reply::CopyData(CopyData::new(line(&values, layout).freeze())))?;
                 if self.writer.is_full() {
-                    stop.of(self.writer.flush()).await?;
+                    execution::flush(&mut standing, &self.client, &mut self.writer, stop).await?;
                 }
             }
             count += batch.num_rows();

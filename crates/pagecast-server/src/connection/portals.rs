@@ -9,7 +9,7 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{Connection, check_room, no_portal};
+use super::{Connection, Named, PLAN_BYTES, check_room, no_portal};
 use crate::entries::Transaction;
 use crate::execution::{Execution, Fetched};
 use crate::keeping::Kept;
@@ -67,9 +67,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 let (name, limit, formats) = (name.clone(), *limit, portal.formats.clone());
                 return self.fetch(name, limit, &formats, stop).await;
             }
-            Work::Prepare { name, statement } => {
-                let (name, statement) = (name.clone(), Arc::clone(statement));
-                return self.prepare(name, statement);
+            Work::Prepare { name, statement, bytes } => {
+                return self.prepare(name.clone(), Arc::clone(statement), *bytes);
             }
             Work::Execute { name, values } => {
                 // From here on the portal is one of that statement.
@@ -89,12 +88,13 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         self.put(Reply::CommandComplete(CommandComplete::new(tag)))
     }
 
-    fn prepare(&mut self, name: String, statement: Arc<Statement>) -> Result<(), Problem> {
+    fn prepare(&mut self, name: String, statement: Arc<Statement>, bytes: usize) -> Result<(), Problem> {
         if self.session.statements.contains_key(&name) {
             return Err(Problem::error("42P05", format!("prepared statement \"{name}\" already exists")));
         }
         check_room(self.session.statements.len())?;
-        self.session.statements.insert(name, statement);
+        let kept = self.client.account.keeper.keep(PLAN_BYTES * bytes, "a prepared statement")?;
+        self.session.statements.insert(name, Named { statement, _kept: kept });
         self.put(Reply::CommandComplete(CommandComplete::new("PREPARE".to_owned())))
     }
 

@@ -110,7 +110,7 @@ fn is_empty(relation: &TableFactor) -> bool {
 }
 
 /// Whether an expression makes one row of many.
-fn counts(expr: &str) -> bool {
+pub(super) fn counts(expr: &str) -> bool {
     let lower = expr.to_ascii_lowercase();
     // What a subquery counts makes no row of this one.
     if lower.contains("select ") {
