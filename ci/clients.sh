@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs a command with what tests ask in other programs: deltalake as a peer for Delta tables, DuckDB
-# for rows, and the clients of `pagecast serve`: seven of Python, two drivers of JDBC, node-postgres,
-# two drivers of Go, and Chromium with Selenium. PyPI, Maven, npm and Go's proxy give them, into the
-# user's cache folder, and Debian the browser; what cannot be had is `skipped`.
+# for rows, and the clients of `pagecast serve`: those of Python, two drivers of JDBC,
+# node-postgres, two drivers of Go, and Chromium with Selenium. PyPI, Maven, npm and Go's proxy give
+# them, into the user's cache folder, and Debian the browser; what cannot be had is `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"

@@ -1,10 +1,10 @@
 //! What PostgreSQL's clients ask before anything else: `pg_catalog`, with the tables that are
 //! served, and the functions beside it.
 //!
-//! Tables do not change while the server runs, so most of the catalog is made once; what depends on
-//! who asks is in `live`. Tables of things that are never there (indexes, constraints, comments) are
-//! empty, and queries of them are answered before DataFusion sees them ([`super::rewrite`]): clients
-//! ask them in SQL that it does not know.
+//! Tables do not change while the server runs, so most of the catalog is made once; what depends
+//! on who asks is in `live`. Tables of things that are never there (indexes, constraints, comments)
+//! are empty, and queries of them are answered before DataFusion sees them ([`super::rewrite`]):
+//! clients ask them in SQL that it does not know.
 
 mod cells;
 mod columns;

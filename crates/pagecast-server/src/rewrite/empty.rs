@@ -1,8 +1,8 @@
 //! Queries of the catalog, whose tables may be empty for good: what they give is known without them.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    TableFactor, TableWithJoins, Value,
+    ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
 };
 
 use super::{call, take};
@@ -149,6 +149,7 @@ pub(super) fn empty(body: &mut SetExpr) -> bool {
 
 /// A null of the name that a column has.
 fn null_named(item: SelectItem) -> SelectItem {
+    let expr = if is_list(&item) { null_of(list_of_texts()) } else { null_text() };
     let alias = match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(alias),
         SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name),
@@ -159,17 +160,27 @@ fn null_named(item: SelectItem) -> SelectItem {
         }),
         _ => None,
     };
-    SelectItem::ExprWithAlias { expr: null_text(), alias: alias.unwrap_or_else(|| Ident::new("?column?")) }
+    SelectItem::ExprWithAlias { expr, alias: alias.unwrap_or_else(|| Ident::new("?column?")) }
 }
 
 pub(super) fn null_text() -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(Expr::value(Value::Null)),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    }
+    null_of(DataType::Text)
+}
+
+fn null_of(data_type: DataType) -> Expr {
+    let expr = Box::new(Expr::value(Value::Null));
+    Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
+}
+
+fn list_of_texts() -> DataType {
+    DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None))
+}
+
+/// Whether a column gathers others: a list goes on as one, even if nothing is in it.
+fn is_list(item: &SelectItem) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return false };
+    matches!(expr, Expr::Function(function)
+        if function.name.0.last().is_some_and(|name| name.to_string().eq_ignore_ascii_case("array_agg")))
 }
 
 /// DataFusion wants each column of a query to have a name of its own.

@@ -196,7 +196,7 @@ fn rows_as_json(select: &mut Select) {
     });
 }
 
-/// `IN (SELECT ... current_setting('search_path') ...)`: the schemas in which tables are looked for.
+/// `IN (SELECT ... current_setting('search_path') ...)`: the schemas where tables are looked for.
 pub(super) fn schemas(expr: &mut Expr) -> Option<Expr> {
     let Expr::InSubquery { expr: inner, subquery, negated } = expr else { return None };
     if !subquery.to_string().to_ascii_lowercase().contains("current_setting('search_path')") {
@@ -235,8 +235,8 @@ fn bound(argument: &mut FunctionArg) {
     *expr = Expr::value(Value::Number(number.into(), false));
 }
 
-/// The types of all parameters on the wire, 0 for what nobody says; a cast says it, as in `$1::oid`.
-/// A part of a statement that gives nothing here may be left out, and its parameters still come.
+/// The types of all parameters on the wire, 0 for what nobody says; a cast says it (`$1::oid`). A
+/// part of a statement that gives nothing here may be left out, and its parameters still come.
 pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
     let mut oids = told.to_vec();
     let _ = visit_expressions(statement, |expr| {

@@ -1,6 +1,6 @@
-"""What ADBC's driver of PostgreSQL does with a server, on the port that is the argument. It looks up
-all types on connecting, and reads results as `COPY (...) TO STDOUT (FORMAT binary)`, unless it is
-told not to."""
+"""What ADBC's driver of PostgreSQL does with a server, on the port that is the argument. It looks
+up all types on connecting, and reads results as `COPY (...) TO STDOUT (FORMAT binary)`, unless it
+is told not to."""
 
 import datetime
 import decimal

@@ -1,5 +1,5 @@
-"""What asyncpg does with a server, on the port that is the argument: everything in the binary format,
-and types of arrays that it looks up in the catalog."""
+"""What asyncpg does with a server, on the port that is the argument: everything in the binary
+format, and types of arrays that it looks up in the catalog."""
 
 import asyncio
 import datetime
