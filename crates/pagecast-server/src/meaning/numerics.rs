@@ -1,5 +1,5 @@
-//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages of
-//! whole numbers. They round the other way where two numbers are equally near.
+//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages
+//! of whole numbers. They round the other way where two numbers are equally near.
 
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};

@@ -1,4 +1,5 @@
-//! Queries of the catalog, whose tables may be empty for good: what they give is known without them.
+//! Queries of the catalog, whose tables may be empty for good: what they give is known without
+//! them.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select,
