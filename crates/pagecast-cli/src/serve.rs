@@ -182,14 +182,25 @@ impl Watched for Shown {
 
     fn running(&self) -> Vec<Running> {
         let running = self.server.running().into_iter();
-        let shown = running.map(|pagecast_server::Running { number, user, sql, since, rows }| Running {
-            number: number.into(),
-            user,
-            sql,
-            since,
-            rows,
+        let shown = running.map(|query| Running {
+            number: query.number.into(),
+            user: query.user,
+            client: query.address.map_or_else(String::new, |address| address.to_string()),
+            sql: query.sql,
+            since: query.since,
+            rows: query.rows,
+            waits: query.waits,
+            memory: query.memory,
         });
         shown.collect()
+    }
+
+    fn ends_queries(&self) -> bool {
+        true
+    }
+
+    fn end(&self, number: i64) -> bool {
+        i32::try_from(number).is_ok_and(|number| self.server.end_query(number))
     }
 }
 

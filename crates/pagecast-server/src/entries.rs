@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use pagecast_sql::Held;
 use parking_lot::Mutex;
 use pgwire::messages::ProtocolVersion;
 use pgwire::messages::startup::SecretKey;
@@ -24,12 +25,18 @@ pub struct Running {
     pub number: i32,
     /// Who asked.
     pub user: String,
+    /// Where the client is, as far as that is known.
+    pub address: Option<SocketAddr>,
     /// The statement, or its beginning.
     pub sql: Arc<str>,
     /// When it began.
     pub since: Instant,
     /// Rows that its client was sent.
     pub rows: u64,
+    /// Whether it waits for a place among the queries.
+    pub waits: bool,
+    /// Bytes of the heap that it holds; 0 in a program whose heap is not counted.
+    pub memory: u64,
 }
 
 /// All connections.
@@ -52,6 +59,9 @@ pub(super) struct Entry {
     doing: Mutex<Option<Doing>>,
     rest: Mutex<Rest>,
     sent: Arc<AtomicU64>,
+    waits: AtomicBool,
+    /// Of the query that runs.
+    held: Mutex<Option<Held>>,
 }
 
 /// What a connection does, or did last.
@@ -100,7 +110,19 @@ impl Entry {
         self.sent.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
+    /// Notes that its query waits for a place, as long as what this gives is held.
+    pub(super) fn waiting(&self) -> Waiting<'_> {
+        self.waits.store(true, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// Notes whose memory is that of the query that runs.
+    pub(super) fn hold(&self, held: Held) {
+        *self.held.lock() = Some(held);
+    }
+
     pub(super) fn end(&self) {
+        *self.held.lock() = None;
         if let Some(doing) = &mut *self.doing.lock() {
             doing.done = Some(SystemTime::now());
         }
@@ -124,6 +146,15 @@ impl Entry {
     }
 }
 
+/// A query of a connection waits.
+pub(super) struct Waiting<'a>(&'a Entry);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waits.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Entries {
     /// Adds a connection with a key that cancels what it runs.
     pub(super) fn add(self: &Arc<Self>, user: &str, key: Vec<u8>, address: Option<SocketAddr>) -> Registered {
@@ -137,6 +168,8 @@ impl Entries {
             doing: Mutex::default(),
             rest: Mutex::default(),
             sent: Arc::default(),
+            waits: AtomicBool::new(false),
+            held: Mutex::default(),
         });
         let pid = self.given.fetch_add(1, Ordering::Relaxed) + 1;
         self.all.lock().insert(pid, Arc::clone(&entry));
@@ -160,9 +193,20 @@ impl Entries {
         let running = |(pid, entry): (&i32, &Arc<Entry>)| {
             let Doing { sql, since, sent, .. } = entry.doing().filter(|doing| doing.done.is_none())?;
             let rows = sent.load(Ordering::Relaxed);
-            Some(Running { number: *pid, user: entry.user.clone(), sql, since, rows })
+            let memory = entry.held.lock().as_ref().map_or(0, |held| held.bytes() as u64);
+            let (user, address, waits) = (entry.user.clone(), entry.address, entry.waits.load(Ordering::Relaxed));
+            Some(Running { number: *pid, user, address, sql, since, rows, waits, memory })
         };
         all.iter().filter_map(running).collect()
+    }
+
+    /// Ends the statement of a connection. Says whether it is there.
+    pub(super) fn end(&self, pid: i32) -> bool {
+        let entry = self.get(pid);
+        if let Some(entry) = &entry {
+            entry.cancel.send_modify(|count| *count += 1);
+        }
+        entry.is_some()
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.

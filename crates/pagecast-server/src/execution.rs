@@ -176,5 +176,6 @@ pub(super) async fn begin(
         return Err(Problem::error("0A000", "the statement has other columns than when it was prepared"));
     }
     let held = query.held().clone();
+    client.entry.hold(held.clone());
     Ok((query, Standing { need, held, places: Some(places), kept: None }))
 }

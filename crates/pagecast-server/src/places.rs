@@ -63,6 +63,7 @@ pub(super) async fn admit(client: &Client, need: Need) -> Result<Places, Problem
     if need == Need::Nothing {
         return Ok(Places { _own: None, _all: None });
     }
+    let _waits = client.entry.waiting();
     let own = match &client.account.places {
         Some(places) => Some(Arc::clone(places).acquire_owned().await.map_err(closed)?),
         None => None,

@@ -219,6 +219,11 @@ impl Server {
         self.entries.running()
     }
 
+    /// Ends the query of a connection. Says whether the connection is there.
+    pub fn end_query(&self, number: i32) -> bool {
+        self.entries.end(number)
+    }
+
     /// The pool that all read through.
     pub fn pool(&self) -> &Pool {
         &self.engine.pool

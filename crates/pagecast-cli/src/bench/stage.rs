@@ -34,9 +34,12 @@ impl Stage {
         let running = Running {
             number: stream as i64,
             user: format!("{stream}, {name}"),
+            client: String::new(),
             sql: sql.into(),
             since: Instant::now(),
             rows: 0,
+            waits: false,
+            memory: 0,
         };
         self.streams.lock().insert(stream, running);
     }

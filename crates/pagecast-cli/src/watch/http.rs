@@ -1,4 +1,4 @@
-//! As much HTTP as a page needs: GET, one answer for a connection.
+//! As much HTTP as a page needs: GET, POST to end a query, one answer for a connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::Watched;
 use super::token::Token;
 
 const PAGE: &str = include_str!("page.html");
@@ -22,10 +23,12 @@ const UNREAD: Duration = Duration::from_secs(30);
 pub(super) enum Request {
     Page,
     Events,
+    /// That the query of this number ends.
+    End(i64),
     Unknown,
     /// Who does not know the token.
     Stranger,
-    /// A page of somewhere else asks in the name of its reader, or it is no GET.
+    /// A page of somewhere else asks in the name of its reader, or it is no GET and no POST.
     Refused,
 }
 
@@ -48,7 +51,8 @@ pub(super) async fn request(tcp: &mut TcpStream, door: &Door) -> Option<Request>
 
 fn parse(head: &str, door: &Door) -> Request {
     let mut lines = head.split("\r\n");
-    let path = lines.next().and_then(|line| line.strip_prefix("GET ")).and_then(|rest| rest.split(' ').next());
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next());
     let host = lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let host = host.map_or("", |(_, host)| host.trim());
     // A name that an attacker's name server points at this machine is no name of ours.
@@ -61,17 +65,27 @@ fn parse(head: &str, door: &Door) -> Request {
     if !token.is_some_and(|token| door.token.is(token)) {
         return Request::Stranger;
     }
-    match path {
-        "/" => Request::Page,
-        "/events" => Request::Events,
-        _ => Request::Unknown,
+    let number = query.split('&').find_map(|pair| pair.strip_prefix("number="));
+    match (method, path, number.and_then(|number| number.parse().ok())) {
+        ("GET", "/", _) => Request::Page,
+        ("GET", "/events", _) => Request::Events,
+        ("POST", "/end", Some(number)) => Request::End(number),
+        ("GET" | "POST", ..) => Request::Unknown,
+        _ => Request::Refused,
     }
 }
 
 /// Answers a request. Events go on until the browser leaves.
-pub(super) async fn answer(tcp: &mut TcpStream, request: Request, samples: &watch::Sender<Arc<str>>) -> io::Result<()> {
+pub(super) async fn answer(
+    tcp: &mut TcpStream,
+    request: Request,
+    samples: &watch::Sender<Arc<str>>,
+    watched: &dyn Watched,
+) -> io::Result<()> {
     match request {
         Request::Page => send(tcp, &whole("200 OK", "text/html; charset=utf-8", PAGE)).await,
+        Request::End(number) if watched.end(number) => send(tcp, &whole("200 OK", "text/plain", "ended\n")).await,
+        Request::End(_) => send(tcp, &whole("404 Not Found", "text/plain", "there is no such query\n")).await,
         Request::Unknown => send(tcp, &whole("404 Not Found", "text/plain", "there is / and /events\n")).await,
         Request::Stranger => send(tcp, &whole("403 Forbidden", "text/plain", STRANGER)).await,
         Request::Refused => send(tcp, &whole("403 Forbidden", "text/plain", "refused\n")).await,
@@ -120,6 +134,12 @@ mod tests {
         for stranger in ["/", "/events", "/x", "/?token=", "/events?token=0", &format!("{}0", with("/"))] {
             assert_eq!(get(stranger, "localhost:8080"), Request::Stranger, "{stranger}");
         }
-        assert_eq!(parse("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", &door), Request::Refused);
+        let post = |path: &str| parse(&format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"), &door);
+        assert_eq!(post("/end?number=7"), Request::Stranger);
+        assert_eq!(post(&format!("{}&number=7", with("/end"))), Request::End(7));
+        assert_eq!(post(&with("/")), Request::Unknown);
+        assert_eq!(get(&format!("{}&number=7", with("/end")), "localhost"), Request::Unknown);
+        let delete = parse(&format!("DELETE {} HTTP/1.1\r\nHost: localhost\r\n\r\n", with("/")), &door);
+        assert_eq!(delete, Request::Refused);
     }
 }

@@ -48,6 +48,14 @@ pub(crate) trait Watched: Send + Sync {
     fn connected(&self) -> usize;
     /// Queries that run.
     fn running(&self) -> Vec<Running>;
+    /// Whether the page may end queries.
+    fn ends_queries(&self) -> bool {
+        false
+    }
+    /// Ends a query by its number. Says whether somebody has it.
+    fn end(&self, _number: i64) -> bool {
+        false
+    }
 }
 
 /// A query that runs.
@@ -55,10 +63,16 @@ pub(crate) trait Watched: Send + Sync {
 pub(crate) struct Running {
     pub(crate) number: i64,
     pub(crate) user: String,
+    /// Where its client is, if that is elsewhere.
+    pub(crate) client: String,
     pub(crate) sql: Arc<str>,
     pub(crate) since: Instant,
     /// Rows that its client was sent.
     pub(crate) rows: u64,
+    /// Whether it waits for a place.
+    pub(crate) waits: bool,
+    /// Bytes that it holds.
+    pub(crate) memory: u64,
 }
 
 /// A page that waits for browsers.
@@ -104,7 +118,7 @@ impl Watch {
         let (samples, _) = watch::channel(Arc::from(""));
         let room = Arc::new(Semaphore::new(MOST_VIEWERS));
         let mut viewers = JoinSet::new();
-        let mut sampler = Sampler::new(watched);
+        let mut sampler = Sampler::new(Arc::clone(&watched));
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -127,12 +141,12 @@ impl Watch {
                     };
                     // One too many hears nothing: its browser tries again.
                     let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                    let (samples, door) = (samples.clone(), Arc::clone(&self.door));
+                    let (samples, door, watched) = (samples.clone(), Arc::clone(&self.door), Arc::clone(&watched));
                     viewers.spawn(async move {
                         let request = timeout(REQUEST, http::request(&mut tcp, &door)).await;
                         if let Ok(Some(request)) = request {
                             // A browser that goes is no news.
-                            let _ = http::answer(&mut tcp, request, &samples).await;
+                            let _ = http::answer(&mut tcp, request, &samples, &*watched).await;
                         }
                         drop(place);
                     });

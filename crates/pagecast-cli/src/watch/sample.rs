@@ -76,6 +76,7 @@ impl Sampler {
             "scans": scans(&snapshot, &names),
             "scan_count": snapshot.scans.len(),
             "queries": self.queries(),
+            "ends": self.watched.ends_queries(),
         });
         Some(sample.to_string())
     }
@@ -88,6 +89,9 @@ impl Sampler {
             json!({
                 "pid": query.number,
                 "user": query.user,
+                "client": query.client,
+                "waits": query.waits,
+                "memory": query.memory,
                 "sql": pagecast_sql::shown(&query.sql),
                 "seconds": query.since.elapsed().as_secs_f64(),
                 "rows": query.rows,
