@@ -78,12 +78,16 @@ impl Place {
         // Of Azure the part before the @ is the container.
         let is_azure = matches!(url.scheme(), "az" | "azure" | "adl" | "abfs" | "abfss");
         let login = Login::of(&url).filter(|_| is_http);
-        let has_user = !url.username().is_empty() && !is_http && !is_azure;
+        let is_other = matches!(url.scheme(), "s3" | "s3a" | "gs" | "file");
+        let has_password =
+            (is_other && !url.username().is_empty()) || ((is_other || is_azure) && url.password().is_some());
+        // Of a URL that no store has, that is what is said.
         let wrong = match () {
-            () if url.query().is_some() => Some(SIGNED),
-            () if has_user || url.password().is_some() && !is_http => Some(PASSWORD),
+            () if url.query().is_some() && (is_http || is_azure || is_other) => Some(SIGNED),
+            () if has_password => Some(PASSWORD),
             () => None,
         };
+        let is_clean = url.username().is_empty() && url.password().is_none() && url.query().is_none();
         // Neither fails where there was one to take off.
         let _ = url.set_password(None);
         if !is_azure {
@@ -91,8 +95,11 @@ impl Place {
         }
         url.set_query(None);
         url.set_fragment(None);
-        let is_as_said = login.is_none() && wrong.is_none();
-        let shown = if is_as_said { text.split('#').next().unwrap_or_default() } else { url.as_str() };
+        let shown = if is_clean || is_azure && wrong.is_none() {
+            text.split('#').next().unwrap_or_default()
+        } else {
+            url.as_str()
+        };
         Self { shown: shown.into(), url: Some(wrong.map_or(Ok(url), Err)), login }
     }
 
@@ -157,6 +164,7 @@ mod tests {
             ("abfss://container:hunter2@host/a", "abfss://container@host/a", false),
             ("abfss://container@host/a", "abfss://container@host/a", true),
             ("s3://bucket/a b", "s3://bucket/a b", true),
+            ("ftp://me:hunter2@host/a?sig=hunter2", "ftp://host/a", true),
         ] {
             let place = Place::from(said);
             assert_eq!((place.to_str(), place.url().unwrap().is_ok()), (Some(shown), is_read), "{said}");

@@ -80,6 +80,8 @@ fn a_killed_server_leaves_nothing_for_long() {
     let next = server(temporary.path());
     assert!(!left.exists(), "{:?}", folders(temporary.path()));
     assert_eq!(folders(temporary.path()).len(), 1);
+    // It listens to signals when it listens to clients.
+    assert_eq!(next.status("queries_running"), 1);
     assert_eq!(next.terminate().0, Some(0));
     assert!(folders(temporary.path()).is_empty(), "{:?}", folders(temporary.path()));
 }
