@@ -58,7 +58,7 @@ fn nothing_of_a_statement_is_left_out() {
         ("SELECT * FROM nation JOIN region", "42601 a join wants ON"),
         ("SELECT max(x) FROM (VALUES (interval '1 day')) AS t(x)", "0A000 max of intervals"),
         ("SELECT to_char(n_nationkey, '999') FROM nation", "0A000 to_char takes dates"),
-        ("SELECT to_char(date '2024-01-01', 'YYYY TZ')", "0A000 to_char knows no TZ"),
+        ("SELECT to_char(date '2024-01-01', 'YYYY OF')", "0A000 to_char knows no OF"),
         ("SELECT n_name SIMILAR TO n_comment FROM nation", "0A000 SIMILAR TO"),
     ] {
         let found = client.error(sql);

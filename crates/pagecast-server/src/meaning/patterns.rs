@@ -59,6 +59,8 @@ pub(super) enum Field {
         letters: Letters,
         points: bool,
     },
+    /// The name of the time zone.
+    Zone(Letters),
 }
 
 /// Words whose letters may be large or small, the longer first where one begins another.
@@ -101,11 +103,16 @@ const WORDS: &[(&str, Field)] = &[
 ];
 
 /// Words that look as what they stand for: all large, all small, or the first letter large.
-const NAMES: &[(&str, fn(Letters) -> Field)] =
-    &[("month", Field::MonthName), ("mon", Field::MonthShort), ("day", Field::DayName), ("dy", Field::DayShort)];
+const NAMES: &[(&str, fn(Letters) -> Field)] = &[
+    ("month", Field::MonthName),
+    ("mon", Field::MonthShort),
+    ("day", Field::DayName),
+    ("dy", Field::DayShort),
+    ("tz", Field::Zone),
+];
 
 /// Words of PostgreSQL that mean something, and that nobody here knows.
-const UNKNOWN: &[&str] = &["a.d.", "b.c.", "ad", "bc", "fx", "iddd", "of", "rm", "sp", "tm", "tzh", "tzm", "tz"];
+const UNKNOWN: &[&str] = &["a.d.", "b.c.", "ad", "bc", "fx", "iddd", "of", "rm", "sp", "tm", "tzh", "tzm"];
 
 /// The parts of a pattern, or the word that is not known.
 pub(super) fn parse(pattern: &str) -> Result<Vec<Piece>, String> {
@@ -214,6 +221,10 @@ mod tests {
         let day = Piece::Field { field: Field::Day, bare: true, ending: Some(Letters::Lower) };
         assert_eq!(parse("FMDDth"), Ok(vec![day]));
         assert_eq!(parse("Mon"), Ok(vec![field(Field::MonthShort(Letters::Title))]));
-        assert_eq!(parse("YYYY TZ"), Err("TZ".to_owned()));
+        assert_eq!(
+            parse("YYYY TZ"),
+            Ok(vec![field(Field::Year(4)), Piece::Separator(' '), field(Field::Zone(Letters::Upper))])
+        );
+        assert_eq!(parse("YYYY TZH"), Err("TZH".to_owned()));
     }
 }

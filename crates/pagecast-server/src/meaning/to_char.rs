@@ -44,6 +44,7 @@ pub(super) fn unknown(word: &str, function: &str) -> DataFusionError {
 
 fn written(moments: &ArrayRef, patterns: &ArrayRef) -> Result<ArrayRef> {
     let (moments, patterns) = (micros(moments)?, cast(patterns, &DataType::Utf8)?);
+    let has_zone = matches!(moments.data_type(), DataType::Timestamp(_, Some(_)));
     let (moments, patterns) = (moments.as_primitive::<TimestampMicrosecondType>(), patterns.as_string::<i32>());
     // One pattern for all rows is the usual thing.
     let mut last: (&str, Vec<Piece>) = ("", Vec::new());
@@ -56,6 +57,8 @@ fn written(moments: &ArrayRef, patterns: &ArrayRef) -> Result<ArrayRef> {
         let pattern = patterns.value(row);
         if last.0 != pattern {
             last = (pattern, parse(pattern).map_err(|word| unknown(&word, "to_char"))?);
+            // A moment without a zone has no name for it.
+            last.1.retain(|piece| has_zone || !matches!(piece, Piece::Field { field: Field::Zone(_), .. }));
         }
         texts.push(Some(text(Moment::of(moments.value(row)), &last.1)));
     }
@@ -149,6 +152,8 @@ fn write_field(moment: Moment, field: Field, bare: bool, text: &mut String) {
             let word = if points { format!("{half}.m.") } else { format!("{half}m") };
             text.push_str(&cased(&word, letters));
         }
+        // Times are in UTC here.
+        Field::Zone(letters) => text.push_str(&cased("UTC", letters)),
         Field::MonthName(letters) => name(MONTH_NAMES[(month - 1) as usize], letters, bare, text),
         Field::DayName(letters) => name(DAY_NAMES[moment.weekday() as usize], letters, bare, text),
         Field::MonthShort(letters) => text.push_str(&cased(&MONTH_NAMES[(month - 1) as usize][..3], letters)),
@@ -186,6 +191,7 @@ mod tests {
             ("Y,YYY YYY Y CC J SSSS", "2,024 024 4 21 2460346 47045"),
             ("\"Year\" YYYY \\\"x", "Year 2024 \"x"),
             ("MS FMMS FF2", "678 678 67"),
+            ("TZ tz", "UTC utc"),
         ] {
             assert_eq!(text(moment, &parse(pattern).unwrap()), shown, "{pattern}");
         }
