@@ -57,6 +57,42 @@ def parameters(connection):
             ]
 
 
+def meaning(connection):
+    """What PostgreSQL means, in both formats."""
+    sql = """SELECT to_char(DATE '2024-02-29', 'YYYY-MM'), 2.5::float8::int, 2.5::numeric::int,
+             DATE '2024-03-01' - DATE '2024-02-01', TIMESTAMP '2024-03-01 12:00' - TIMESTAMP '2024-02-01',
+             ARRAY(SELECT 1), to_date('29/02/24', 'DD/MM/YY'), %s::float8, coalesce(%s, 1)"""
+    for binary in (False, True):
+        with connection.cursor(binary=binary) as cursor:
+            row = cursor.execute(sql, (0.5, 2)).fetchone()
+            between = datetime.timedelta(days=29, hours=12)
+            assert row == ("2024-02", 2, 3, 29, between, [1], datetime.date(2024, 2, 29), 0.5, 2), row
+    try:
+        connection.execute("SELECT 2147483647::int + 1::int")
+    except psycopg.errors.NumericValueOutOfRange:
+        pass
+    else:
+        raise AssertionError("an integer left its range")
+
+
+def copying(connection):
+    with connection.cursor() as cursor:
+        with cursor.copy("COPY (SELECT n_nationkey, n_name FROM nation ORDER BY 1) TO STDOUT") as copy:
+            rows = list(copy.rows())
+    assert len(rows) == 25 and rows[0] == ("0", "ALGERIA"), rows[:2]
+
+
+def options():
+    with psycopg.connect(DSN, options="-c statement_timeout=5s --application_name=a\\ b") as connection:
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("5000",)
+        assert connection.execute("SHOW application_name").fetchone() == ("a b",)
+        connection.rollback()
+        with connection.transaction():
+            connection.execute("SET LOCAL application_name = 'c'")
+            assert connection.info.parameter_status("application_name") == "c"
+        assert connection.info.parameter_status("application_name") == "a b"
+
+
 def errors(connection):
     for sql, kind in [
         ("SELECT * FROM nowhere", psycopg.errors.UndefinedTable),
@@ -127,10 +163,12 @@ def reflection():
 
 
 with psycopg.connect(DSN, autocommit=True) as connection:
-    for check in (values, parameters, errors, cancelling, many_rows):
+    for check in (values, parameters, meaning, copying, errors, cancelling, many_rows):
         check(connection)
         print(check.__name__)
 cursors()
 print("cursors")
+options()
+print("options")
 reflection()
 print("reflection")

@@ -30,15 +30,23 @@ fn out_of_range(kind: &DataType) -> DataFusionError {
     error("22003", format!("{} out of range", name(kind)))
 }
 
-/// `left op right` of whole numbers, both of type `kind`. DataFusion's own wraps.
-pub(super) fn checked(left: Expr, op: Operator, right: Expr, kind: &DataType) -> Option<Expr> {
+/// A number and its type.
+pub(super) type Typed<'a> = (Expr, &'a DataType);
+
+/// A number in this type. One that has it is not cast: long sums would be twice as deep.
+fn in_kind((expr, from): Typed<'_>, kind: &DataType) -> Expr {
+    if from == kind { expr } else { cast_expr(expr, kind.clone()) }
+}
+
+/// `left op right` of whole numbers in the type `kind`. DataFusion's own wraps.
+pub(super) fn checked(left: Typed<'_>, op: Operator, right: Typed<'_>, kind: &DataType) -> Option<Expr> {
     let (word, run): (_, fn(&ScalarFunctionArgs) -> Result<ColumnarValue>) = match op {
         Operator::Plus => ("add", |args| whole(args, numeric::add)),
         Operator::Minus => ("subtract", |args| whole(args, numeric::sub)),
         Operator::Multiply => ("multiply", |args| whole(args, numeric::mul)),
         _ => return None,
     };
-    let arguments = vec![cast_expr(left, kind.clone()), cast_expr(right, kind.clone())];
+    let arguments = vec![in_kind(left, kind), in_kind(right, kind)];
     Some(call(format!("{word}_{}", name(kind)), Gives::Always(kind.clone()), run, arguments))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -23,6 +24,8 @@ pub(super) enum Gives {
 /// One function: its name says all that sets it apart from others.
 struct Calculation {
     name: String,
+    /// The number of its call, where nobody names it.
+    call: Option<u64>,
     gives: Gives,
     run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
     signature: Signature,
@@ -53,6 +56,18 @@ impl ScalarUDFImpl for Calculation {
         &self.name
     }
 
+    /// The name of a column that has none. It is short, as a type is told with all names below it: a
+    /// long sum would take forever.
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        match self.call {
+            Some(call) => Ok(format!("{}#{call}", self.name)),
+            None => {
+                let names: Vec<_> = arguments.iter().map(|argument| argument.schema_name().to_string()).collect();
+                Ok(format!("{}({})", self.name, names.join(",")))
+            }
+        }
+    }
+
     fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -75,9 +90,17 @@ pub(super) fn function(
     gives: Gives,
     run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
 ) -> ScalarUDF {
+    ScalarUDF::new_from_impl(made(name.into(), gives, run, None))
+}
+
+fn made(
+    name: String,
+    gives: Gives,
+    run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
+    call: Option<u64>,
+) -> Calculation {
     let any = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
-    let signature = Signature::one_of(any, Volatility::Immutable);
-    ScalarUDF::new_from_impl(Calculation { name: name.into(), gives, run, signature })
+    Calculation { name, call, gives, run, signature: Signature::one_of(any, Volatility::Immutable) }
 }
 
 /// A call of a function that has no name.
@@ -87,7 +110,9 @@ pub(super) fn call(
     run: fn(&ScalarFunctionArgs) -> Result<ColumnarValue>,
     arguments: Vec<Expr>,
 ) -> Expr {
-    function(name, gives, run).call(arguments)
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let number = CALLS.fetch_add(1, Ordering::Relaxed);
+    ScalarUDF::new_from_impl(made(name.into(), gives, run, Some(number))).call(arguments)
 }
 
 /// Runs what works on arrays: constants are arrays of one row, and give a constant.

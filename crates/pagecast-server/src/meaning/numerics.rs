@@ -47,8 +47,21 @@ pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
     }
 }
 
-/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it.
+/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it. Whole ones are added too,
+/// so that a long sum of them is no deep plan.
 pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
+    if let (Expr::Literal(ScalarValue::Int64(Some(one)), _), Expr::Literal(ScalarValue::Int64(Some(other)), _)) =
+        (left, right)
+    {
+        let whole = match op {
+            Operator::Plus => one.checked_add(*other),
+            Operator::Minus => one.checked_sub(*other),
+            Operator::Multiply => one.checked_mul(*other),
+            _ => None,
+        };
+        // What does not fit is an error once the statement runs.
+        return whole.map(lit);
+    }
     let ((one, one_scale), (other, other_scale)) = (digits(left)?, digits(right)?);
     let scale = one_scale.max(other_scale);
     let aligned = |number: i128, of: u32| number.checked_mul(10i128.checked_pow(scale - of)?);
@@ -58,10 +71,8 @@ pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
         Operator::Multiply => (one.checked_mul(other)?, one_scale + other_scale),
         _ => return None,
     };
-    // Whole numbers have rules of their own.
-    let float = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Float64(_), _));
     let nearest: f64 = format!("{number}e-{scale}").parse().ok()?;
-    (float(left) || float(right)).then(|| lit(nearest))
+    Some(lit(nearest))
 }
 
 /// The digits of a literal, and how many of them are behind the point.
@@ -117,7 +128,8 @@ mod tests {
         assert_eq!(of(lit(0.1), Operator::Plus, lit(0.2)), Some(lit(0.3)));
         assert_eq!(of(lit(0.06), Operator::Minus, lit(0.01)), Some(lit(0.05)));
         assert_eq!(of(lit(3i64), Operator::Multiply, lit(1.1)), Some(lit(3.3)));
-        assert_eq!(of(lit(1i64), Operator::Plus, lit(1i64)), None);
+        assert_eq!(of(lit(1i64), Operator::Plus, lit(1i64)), Some(lit(2i64)));
+        assert_eq!(of(lit(i64::MAX), Operator::Plus, lit(1i64)), None);
         assert_eq!(of(lit(1e300), Operator::Multiply, lit(2.5)), None);
     }
 }

@@ -94,7 +94,7 @@ impl Rule<'_> {
         }
         let changed = match op {
             Operator::Plus | Operator::Minus | Operator::Multiply => match whole(&one, &other) {
-                Some(kind) => arithmetic::checked(left.clone(), op, right.clone(), &kind),
+                Some(kind) => arithmetic::checked((left.clone(), &one), op, (right.clone(), &other), &kind),
                 None => of_days(&left, &one, op, &right, &other),
             },
             Operator::Divide if one.is_floating() || other.is_floating() => {
@@ -180,8 +180,11 @@ impl Rule<'_> {
 
     fn negative(&self, inner: Expr) -> Transformed<Expr> {
         let zero = |kind: &DataType| ScalarValue::new_zero(kind).ok().map(|zero| Expr::Literal(zero, None));
-        let kind = self.kind(&inner).and_then(|kind| whole(&kind, &kind));
-        let checked = kind.and_then(|kind| arithmetic::checked(zero(&kind)?, Operator::Minus, inner.clone(), &kind));
+        let from = self.kind(&inner);
+        let checked = from.and_then(|from| {
+            let kind = whole(&from, &from)?;
+            arithmetic::checked((zero(&kind)?, &kind), Operator::Minus, (inner.clone(), &from), &kind)
+        });
         match checked {
             Some(checked) => Transformed::yes(checked),
             None => Transformed::no(Expr::Negative(Box::new(inner))),
@@ -308,16 +311,15 @@ fn whole(one: &DataType, other: &DataType) -> Option<DataType> {
 /// Days and intervals that are added to days. A day and an interval are a moment in PostgreSQL.
 fn of_days(left: &Expr, one: &DataType, op: Operator, right: &Expr, other: &DataType) -> Option<Expr> {
     use DataType::{Date32, Interval};
-    let number = |day: &Expr| cast(day.clone(), DataType::Int32);
-    let count = |count: &Expr| cast(count.clone(), DataType::Int32);
+    let number = |value: &Expr| (cast(value.clone(), DataType::Int32), &DataType::Int32);
     match (one, op, other) {
         (Date32, Operator::Minus, Date32) => arithmetic::checked(number(left), op, number(right), &DataType::Int32),
         (Date32, Operator::Plus | Operator::Minus, days) if days.is_integer() => {
-            let sum = arithmetic::checked(number(left), op, count(right), &DataType::Int32)?;
+            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32)?;
             Some(cast(sum, Date32))
         }
         (days, Operator::Plus, Date32) if days.is_integer() => {
-            let sum = arithmetic::checked(count(left), op, number(right), &DataType::Int32)?;
+            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32)?;
             Some(cast(sum, Date32))
         }
         (Date32, Operator::Plus | Operator::Minus, Interval(_)) => Some(moved(left, op, right, right)),

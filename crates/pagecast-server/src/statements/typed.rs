@@ -75,7 +75,7 @@ pub(super) async fn typed(
         Some(plan) => plan,
         None => with_types(ctx, ast, &kinds).await?,
     };
-    let plan = meaning::meant(plan).map_err(|error| Problem::of(&error))?;
+    let plan = Query::plan(async move { meaning::meant(plan) }).await.map_err(explained)?;
     let on_wire = |(number, kind): (usize, DataType)| match oids.get(number) {
         Some(&oid) if oid != 0 && oid != Type::UNKNOWN.oid() => (oid, kind),
         _ => (types::of_arrow(&kind).oid(), kind),
