@@ -9,6 +9,8 @@ use arrow::array::{
     ArrayRef, BooleanArray, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
 
 /// A value of a catalog.
 #[derive(Clone)]
@@ -82,6 +84,12 @@ pub(super) fn batch(columns: &str, rows: &[Row]) -> anyhow::Result<RecordBatch> 
     let array = |(name, letter)| array(letter, rows.iter().map(move |row| row.get(name)));
     let arrays = parts(columns).map(array).collect();
     RecordBatch::try_new(schema(columns), arrays).context("rows do not fit their columns")
+}
+
+/// A table in memory.
+pub(super) fn table(columns: &str, rows: &[Row]) -> anyhow::Result<Arc<dyn TableProvider>> {
+    let batch = batch(columns, rows)?;
+    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
 fn array<'a>(letter: &str, values: impl Iterator<Item = Option<&'a Value>>) -> ArrayRef {

@@ -10,8 +10,7 @@ use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::prelude::SessionContext;
 use pgwire::api::Type;
 
-use super::cells::{Row, Value, row};
-use super::tables::table;
+use super::cells::{Row, Value, row, table};
 use super::types;
 use super::{CATALOG, DATABASE, INFORMATION, Relation, SCHEMA};
 use crate::types as wire;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use datafusion::catalog::TableProvider;
-use datafusion::datasource::MemTable;
 use datafusion::sql::sqlparser::keywords::{ALL_KEYWORDS, RESERVED_FOR_IDENTIFIER};
 use pgwire::api::Type;
 
-use super::cells::{self, Row, row};
+use super::cells::{self, Row, row, table};
 use super::columns::{EMPTY, LIVE, TABLES};
 use super::information;
 use super::types;
@@ -44,12 +43,6 @@ pub(super) fn own() -> impl Iterator<Item = (&'static str, &'static str, arrow::
     let shown = columns().filter(|(name, _)| !FUNCTIONS.contains(name));
     let catalog = shown.map(|(name, columns)| (CATALOG, *name, cells::schema(columns)));
     catalog.chain(information::all().map(|(name, columns)| (INFORMATION, *name, cells::schema(columns))))
-}
-
-/// A table in memory.
-pub(super) fn table(columns: &str, rows: &[Row]) -> anyhow::Result<Arc<dyn TableProvider>> {
-    let batch = cells::batch(columns, rows)?;
-    Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
 }
 
 /// All tables, filled.
