@@ -159,8 +159,8 @@ impl VisitorMut for Rewrite {
 }
 
 impl Rewrite {
-    /// An array of a subquery's rows. Those of the catalog are lists of roles and columns, which nobody
-    /// has here.
+    /// An array of a subquery's rows. Those of the catalog are lists of roles and columns, which
+    /// nobody has here.
     fn array(&self, function: &mut Function) -> Result<Option<Expr>, Problem> {
         if !function.name.to_string().eq_ignore_ascii_case("array") {
             return Ok(None);

@@ -10,8 +10,8 @@ use crate::problem::Problem;
 use crate::statements::Own;
 
 impl<W: AsyncWrite + Unpin> Connection<W> {
-    /// Does what a statement wants of the connection; the word that it is done with. Clients hear of
-    /// each setting that is another then.
+    /// Does what a statement wants of the connection; the word that it is done with. Clients hear
+    /// of each setting that is another then.
     pub(super) fn own(&mut self, own: &Own) -> Result<&'static str, Problem> {
         let before: Vec<_> = self.settings.reported().collect();
         let tag = self.do_own(own)?;

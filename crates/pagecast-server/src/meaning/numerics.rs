@@ -1,5 +1,5 @@
-//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages of
-//! whole numbers. They round the other way where two numbers are equally near.
+//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages
+//! of whole numbers. They round the other way where two numbers are equally near.
 
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
@@ -47,8 +47,8 @@ pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
     }
 }
 
-/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it. Whole ones are added too,
-/// so that a long sum of them is no deep plan.
+/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it. Whole ones are added
+/// too, so that a long sum of them is no deep plan.
 pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
     if let (Expr::Literal(ScalarValue::Int64(Some(one)), _), Expr::Literal(ScalarValue::Int64(Some(other)), _)) =
         (left, right)

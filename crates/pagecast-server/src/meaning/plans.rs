@@ -368,8 +368,8 @@ fn joined(left: &Expr, one: &DataType, right: &Expr, other: &DataType) -> Option
     Some(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }))
 }
 
-/// `moment AT TIME ZONE zone`, which the planner writes as a cast. What has a zone loses it, and what
-/// has none gets one.
+/// `moment AT TIME ZONE zone`, which the planner writes as a cast. What has a zone loses it, and
+/// what has none gets one.
 fn at_time_zone(moment: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
     match from {
         DataType::Timestamp(_, Some(_)) => {

@@ -95,8 +95,8 @@ fn no_moment(text: &str, kind: &str) -> DataFusionError {
     error("22007", format!("invalid input syntax for type {kind}: \"{text}\"; write 2024-02-29 13:04:05.5"))
 }
 
-/// The microseconds after 1970 of `2024-02-29 13:04:05.5+02`. A zone counts where `zone` says so, and
-/// is left out elsewhere.
+/// The microseconds after 1970 of `2024-02-29 13:04:05.5+02`. A zone counts where `zone` says so,
+/// and is left out elsewhere.
 fn moment(text: &str, zone: bool) -> Option<i64> {
     let text = text.trim();
     let (text, before_christ) = match text.strip_suffix(" BC") {

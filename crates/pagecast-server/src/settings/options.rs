@@ -1,5 +1,5 @@
-//! Settings of a connection's first message: `-c statement_timeout=5s --geqo=off`, which libpq has of
-//! `options` and PGOPTIONS.
+//! Settings of a connection's first message: `-c statement_timeout=5s --geqo=off`. libpq has them
+//! of `options` and PGOPTIONS.
 
 use crate::problem::Problem;
 
