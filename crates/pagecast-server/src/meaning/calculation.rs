@@ -56,8 +56,8 @@ impl ScalarUDFImpl for Calculation {
         &self.name
     }
 
-    /// The name of a column that has none. It is short, as a type is told with all names below it:
-    /// a long sum would take forever.
+    /// The name of a column that has none. It is short: DataFusion writes all names below whenever
+    /// it asks for a type, and a long sum would take forever.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
         match self.call {
             Some(call) => Ok(format!("{}#{call}", self.name)),

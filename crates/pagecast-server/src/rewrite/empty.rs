@@ -1,5 +1,4 @@
-//! Queries of the catalog, whose tables may be empty for good: what they give is known without
-//! them.
+//! Queries of the catalog, whose tables may be empty for good: what they give is known then.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select,

@@ -371,8 +371,7 @@ fn exact(inner: &mut Expr, data_type: &mut DataType) {
     if !whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit()) {
         return;
     }
-    // A numeric that says nothing of its digits has ten behind the point here, if not more are
-    // there.
+    // A numeric that says nothing of its digits has ten behind the point here, or more if it has.
     if matches!(info, ExactNumberInfo::None) && (fraction.len() > 10 || whole.len() > 28) {
         let scale = fraction.len().max(if whole.len() > 28 { 0 } else { 10 });
         let precision = if whole.len() + scale > 38 { 76 } else { 38 };

@@ -1,4 +1,4 @@
-//! Settings of a connection's first message: `-c statement_timeout=5s --geqo=off`, which libpq has
+//! Settings of a connection's first message: `-c statement_timeout=5s --geqo=off`. libpq has them
 //! of `options` and PGOPTIONS.
 
 use crate::problem::Problem;

@@ -112,8 +112,8 @@ fn explained(ended: Ended) -> Problem {
     Problem::error("42P01", format!("no table is called {bare}; SHOW TABLES lists the tables"))
 }
 
-/// The types of parameters that stand beside values of which one is chosen, as in `coalesce($1,
-/// a)`.
+/// The types of parameters beside values of which one is chosen, as in `coalesce($1, a)`, and of
+/// those that count rows.
 fn beside(plan: &LogicalPlan) -> datafusion::common::Result<HashMap<String, DataType>> {
     let mut found = HashMap::new();
     plan.apply_with_subqueries(|plan| {
