@@ -53,8 +53,10 @@ async function cancelling(client) {
   const other = new Client(where);
   await other.connect();
   const long = client.query('SELECT sum(value) FROM generate_series(1, 1000000000000)');
-  setTimeout(() => other.query('SELECT pg_cancel_backend($1::int)', [pid]), 300);
+  const begun = new Promise((resolve) => setTimeout(resolve, 300));
+  const cancelled = begun.then(() => other.query('SELECT pg_cancel_backend($1::int)', [pid]));
   await assert.rejects(long, (error) => error.code === '57014');
+  await cancelled;
   await other.end();
 }
 
