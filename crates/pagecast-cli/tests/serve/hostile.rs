@@ -16,6 +16,9 @@ const SOON: Duration = Duration::from_secs(5);
 /// How long the server may take to answer, or to hang up.
 const PATIENCE: Duration = Duration::from_millis(30);
 
+/// What a client says, message by message.
+type Script = fn(&mut Random) -> Vec<Vec<u8>>;
+
 #[test]
 fn bytes_that_no_client_sends_hurt_nobody() {
     let mut flags = vec!["--pool", "1MiB", "--max-message", "64KiB"];
@@ -26,11 +29,10 @@ fn bytes_that_no_client_sends_hurt_nobody() {
     let seed = number("SERVE_HOSTILE_SEED", 1);
     let until = Instant::now() + Duration::from_secs(number("SERVE_HOSTILE_SECONDS", 4));
     let flight = server.flight.clone().map(|address| address.rsplit_once(':').unwrap().1.parse().unwrap());
-    let ports: Vec<(u16, fn(&mut Random) -> Vec<Vec<u8>>)> =
-        [(Some(server.port), session as fn(&mut Random) -> _), (flight, grpc)]
-            .into_iter()
-            .filter_map(|(port, script)| Some((port?, script)))
-            .collect();
+    let ports: Vec<(u16, Script)> = [(Some(server.port), session as Script), (flight, grpc)]
+        .into_iter()
+        .filter_map(|(port, script)| Some((port?, script)))
+        .collect();
     let (mut random, mut attacks) = (Random(seed), 0);
     while Instant::now() < until {
         for (port, script) in &ports {

@@ -102,8 +102,10 @@ const WORDS: &[(&str, Field)] = &[
     ("j", Field::Julian),
 ];
 
+type Name = (&'static str, fn(Letters) -> Field);
+
 /// Words that look as what they stand for: all large, all small, or the first letter large.
-const NAMES: &[(&str, fn(Letters) -> Field)] = &[
+const NAMES: &[Name] = &[
     ("month", Field::MonthName),
     ("mon", Field::MonthShort),
     ("day", Field::DayName),
