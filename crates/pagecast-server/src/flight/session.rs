@@ -95,7 +95,7 @@ impl Session {
                     settings.set(name, value)?;
                 }
             }
-            Own::Reset(name) => _ = settings.reset(name)?,
+            Own::Reset(name) => settings.reset(name)?,
             Own::ResetAll => settings.reset_all(),
             // Flight SQL has no transactions: nothing would take these back.
             Own::SetLocal(_) => {

@@ -100,8 +100,11 @@ const WORDS: &[(&str, Field)] = &[
     ("j", Field::Julian),
 ];
 
+/// A field whose letters are those of its word.
+type Named = fn(Letters) -> Field;
+
 /// Words that look as what they stand for: all large, all small, or the first letter large.
-const NAMES: &[(&str, fn(Letters) -> Field)] =
+const NAMES: &[(&str, Named)] =
     &[("month", Field::MonthName), ("mon", Field::MonthShort), ("day", Field::DayName), ("dy", Field::DayShort)];
 
 /// Words of PostgreSQL that mean something, and that nobody here knows.

@@ -406,16 +406,16 @@ fn is_literal_text(expr: &Expr, kind: &DataType) -> bool {
 
 /// Whether values have another text in PostgreSQL than in Arrow.
 fn has_own_text(kind: &DataType) -> bool {
-    match canonical(kind) {
+    matches!(
+        canonical(kind),
         DataType::Float32
-        | DataType::Float64
-        | DataType::BinaryView
-        | DataType::Date32
-        | DataType::Time64(_)
-        | DataType::Timestamp(..)
-        | DataType::Interval(_)
-        | DataType::Duration(_) => true,
-        DataType::List(_) => true,
-        _ => false,
-    }
+            | DataType::Float64
+            | DataType::BinaryView
+            | DataType::Date32
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Interval(_)
+            | DataType::Duration(_)
+            | DataType::List(_)
+    )
 }
