@@ -133,7 +133,8 @@ fn read(text: &str, pieces: &[Piece], function: &str) -> Result<i64> {
                 let open = *bare || !matches!(pieces.get(at + 1), Some(Piece::Field { .. }));
                 take(*field, open, &mut rest, &mut found, function).map_err(|what| wrong(text, &what))?;
                 if ending.is_some() {
-                    rest.nth(1);
+                    rest.next();
+                    rest.next();
                 }
             }
         }
@@ -241,11 +242,10 @@ fn month(rest: &mut Peekable<Chars<'_>>, short: bool) -> std::result::Result<i64
     {
         word.push(letter);
     }
-    let is_it = |name: &&str| {
+    let at = MONTH_NAMES.iter().position(|name| {
         let name = if short { &name[..3] } else { name };
         name.eq_ignore_ascii_case(&word)
-    };
-    let at = MONTH_NAMES.iter().position(is_it);
+    });
     at.map(|at| at as i64 + 1).ok_or_else(|| Wrong::Text(format!("`{word}` is no month")))
 }
 

@@ -102,10 +102,11 @@ const WORDS: &[(&str, Field)] = &[
     ("j", Field::Julian),
 ];
 
-type Name = (&'static str, fn(Letters) -> Field);
+/// A field whose letters are those of its word.
+type Named = fn(Letters) -> Field;
 
 /// Words that look as what they stand for: all large, all small, or the first letter large.
-const NAMES: &[Name] = &[
+const NAMES: &[(&str, Named)] = &[
     ("month", Field::MonthName),
     ("mon", Field::MonthShort),
     ("day", Field::DayName),
