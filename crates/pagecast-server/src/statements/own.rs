@@ -117,7 +117,7 @@ fn plain(value: &Expr) -> String {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => unquoted(text).to_owned(),
             other => other.to_string(),
         },
-        Expr::Identifier(name) => name.value.clone(),
+        Expr::Identifier(name) => unquoted(&name.value).to_owned(),
         other => other.to_string(),
     }
 }
