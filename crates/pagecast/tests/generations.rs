@@ -134,13 +134,15 @@ fn relations_are_closed_while_others_read_them() {
                 }
             });
         }
-        for _ in 0..300 {
+        // Readers may begin late on a machine that is busy.
+        let mut closed = 0;
+        while closed < 300 || reads.load(Relaxed) < 300 {
             pool.open("table".as_ref()).unwrap().close().unwrap();
+            closed += 1;
             std::thread::yield_now();
         }
         done.store(true, Relaxed);
     });
-    assert!(reads.load(Relaxed) > 0);
     pool.check();
     assert_eq!((pool.pinned(), pool.snapshot().frames.loading), (0, 0));
     let again = pool.open("table".as_ref()).unwrap();
