@@ -23,6 +23,7 @@ use pagecast::Pool;
 
 pub(super) use live::{Asker, of_session};
 pub(super) use tables::{has, is_empty};
+pub(super) use types::in_sql;
 
 /// The one database that there is.
 pub(super) const DATABASE: &str = "pagecast";

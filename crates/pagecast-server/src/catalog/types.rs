@@ -122,7 +122,7 @@ pub(super) fn of_name(name: &str) -> Option<i64> {
 }
 
 /// A type as SQL writes it, with what PostgreSQL keeps beside it.
-pub(super) fn in_sql(oid: i64, modifier: i64) -> String {
+pub(in super::super) fn in_sql(oid: i64, modifier: i64) -> String {
     let Some(kind) = u32::try_from(oid).ok().and_then(Type::from_oid) else { return "???".to_owned() };
     if let Some(element) = element(&kind) {
         return format!("{}[]", in_sql(i64::from(element.oid()), modifier));
