@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-delivery bench-objects bench-flash bench-postgres bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-objects bench-flash bench-postgres bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -142,6 +142,7 @@ lint: ## formatting, clippy, the command without DataFusion, comments and docume
 	python3 ci/one_build.py
 	python3 ci/documents.py
 	python3 ci/results.py --check
+	python3 ci/reproduction.py --check
 
 deny: ## licences, sources and duplicate crates
 	bash ci/deny.sh
@@ -159,6 +160,13 @@ bench-sql: build ## the main job, 8 and 32 streams; target/bench/sql-*.json (ARG
 		$(PAGECAST) bench --streams $${job%:*} --queries $${job#*:} --seed $$seed \
 			--policies clock,pbm-paper,pbm --json target/bench/sql-$${job%:*}-$$seed.json $(ARGS); \
 	done; done
+
+bench-throughput: build ## TPC-H by streams; target/bench/throughput-*.json (ARGS='--seed 2')
+	@mkdir -p target/bench
+	set -e; for streams in 2 4 8 16; do \
+		$(PAGECAST) bench --workload tpch --sf 0.5 --streams $$streams --policies pbm --bandwidth 100MB/s \
+			--delivery stock,in-order,out-of-order --json target/bench/throughput-$$streams.json $(ARGS); \
+	done
 
 bench-delivery: build ## out of order on a grid; target/bench/delivery.json (ARGS=--long)
 	python3 ci/delivery.py $(PAGECAST) $(ARGS)
@@ -215,9 +223,10 @@ bench-kv: ## the key-value store beside its peers; target/bench/kv.json (ARGS='-
 	@mkdir -p target/bench
 	cargo run --release --locked --manifest-path hosts/kv/bench/Cargo.toml -- --folder target/bench --json target/bench/kv.json $(ARGS)
 
-reproduction: ## what a simulator can show of paper and thesis; FIGURES='5 2011-6.1' for some
+reproduction: ## the papers' figures; docs/reproduction.md (FIGURES='5 2011-6.1' for some)
 	cargo build --release --locked -p pagecast-cli --no-default-features
 	bash ci/reproduction.sh $(PAGECAST) $(FIGURES)
+	python3 ci/reproduction.py
 
 clean: ## removes the cached build artefacts
 	cargo clean

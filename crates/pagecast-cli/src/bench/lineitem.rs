@@ -5,58 +5,35 @@
 //! that loads finished orders receives them: a range of `l_shipdate` then falls on neighbouring row
 //! groups, but with ragged ends.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::Date32Type;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use tpchgen::generators::LineItemGenerator;
 use tpchgen_arrow::LineItemArrow;
 
-/// Rows of a row group: 128 Ki, about 5 MiB of compressed lineitem.
-const ROW_GROUP_ROWS: usize = 128 << 10;
+use super::generated;
+
 /// Rows generated, sorted and written at a time.
 const BATCH_ROWS: usize = 32 << 10;
 /// Raised when the same parameters give another file.
 const VERSION: u32 = 1;
 
-/// The folder with `lineitem.parquet` at scale factor `scale`, generated now if it is not in the
-/// cache.
+/// The folder with `lineitem.parquet` at scale factor `scale`.
 ///
 /// All rows are held in memory while they are sorted, about 1.6 GB for each unit of `scale`.
 pub(super) fn folder(scale: f64) -> anyhow::Result<PathBuf> {
-    let cache = crate::cache::folder()?.join("data");
-    let folder = cache.join(format!("lineitem-sf{scale}-by-receipt-or-commit-rg128Ki-snappy-v{VERSION}"));
-    if folder.join("lineitem.parquet").is_file() {
-        return Ok(folder);
-    }
-    let make = || -> anyhow::Result<()> {
-        fs::create_dir_all(&cache)?;
-        // Renamed only when complete, so that a run that is killed leaves nothing that looks like
-        // data.
-        let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&cache)?;
-        write(scale, &unfinished.path().join("lineitem.parquet"))?;
-        match fs::rename(unfinished.path(), &folder) {
-            // Another process was faster; its file is equal to ours.
-            Err(_) if folder.join("lineitem.parquet").is_file() => Ok(()),
-            renamed => Ok(renamed?),
-        }
-    };
-    make().with_context(|| format!("cannot generate lineitem in {}", folder.display()))?;
-    Ok(folder)
+    let name = format!("lineitem-sf{scale}-by-receipt-or-commit-rg128Ki-snappy-v{VERSION}");
+    generated::folder(&name, |folder| write(scale, &folder.join("lineitem.parquet")))
 }
 
 /// Generates, clusters and writes the table.
 fn write(scale: f64, path: &Path) -> anyhow::Result<()> {
-    let bar = ProgressBar::new((scale * 6_001_215.0) as u64).with_style(
-        ProgressStyle::with_template("{msg:<24} {bar:40} {percent:>3} %  {elapsed}").expect("the template is constant"),
-    );
+    let bar = generated::bar((scale * 6_001_215.0) as u64);
     bar.set_message("generating lineitem");
     let batches = generate(scale, &bar)?;
     let order = clustered(&batches);
@@ -64,12 +41,8 @@ fn write(scale: f64, path: &Path) -> anyhow::Result<()> {
     bar.set_length(order.len() as u64);
     bar.set_position(0);
     bar.set_message("writing lineitem");
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_statistics_enabled(EnabledStatistics::Page)
-        .build();
-    let mut writer = ArrowWriter::try_new(File::create(path)?, LineItemArrow::schema_ref(), Some(properties))?;
+    let mut writer =
+        ArrowWriter::try_new(File::create(path)?, LineItemArrow::schema_ref(), Some(generated::properties()))?;
     let sources: Vec<&RecordBatch> = batches.iter().collect();
     for rows in order.chunks(BATCH_ROWS) {
         writer.write(&interleave_record_batch(&sources, rows)?)?;

@@ -3,6 +3,7 @@
 mod axis;
 mod fingerprint;
 mod floor;
+mod generated;
 mod lineitem;
 mod machine;
 mod page;
@@ -12,6 +13,7 @@ mod stage;
 mod tier;
 mod timeline;
 mod touched;
+mod tpch;
 mod workload;
 
 use std::net::SocketAddr;
@@ -40,7 +42,7 @@ use fingerprint::Fingerprint;
 use results::{Config, Results, StorageConfig};
 use row::{Reading, Setting};
 use tier::{Filling, Tier};
-use workload::{Domain, Template};
+use workload::{Domain, Query, Template, Workload};
 
 /// Runs the same query streams once per policy and shows how many bytes each read from storage.
 ///
@@ -56,6 +58,10 @@ pub(crate) struct Args {
     data: Option<Place>,
     #[command(flatten)]
     store: StoreArgs,
+    /// What the streams run: `ranges` of --query, or `tpch`, the throughput run of TPC-H: its 22
+    /// queries in an order of each stream, over --data or generated tables
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Workload::Ranges)]
+    workload: Workload,
     /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}`
     /// the stream's number. Repeatable; each execution draws one. Default: queries like TPC-H Q1
     /// and Q6
@@ -77,9 +83,9 @@ pub(crate) struct Args {
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
-    /// Queries of each stream
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    queries: u32,
+    /// Queries of each stream [default: 6, of tpch its 22]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    queries: Option<u32>,
     /// How often each row is run, in turns; the table shows medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
@@ -116,8 +122,8 @@ pub(crate) struct Args {
     /// Share of the requests that a declared store refuses at first (503)
     #[arg(long, value_name = "F", value_parser = units::share)]
     refused: Option<f64>,
-    /// Scale factor of the generated lineitem; needs about 1.6 GB of memory for each 1.0 while it
-    /// is generated
+    /// Scale factor of generated data; lineitem of the default workload needs about 1.6 GB of
+    /// memory for each 1.0 while it is generated
     #[arg(long, value_name = "F", default_value_t = 1.0, value_parser = scale, conflicts_with = "data")]
     sf: f64,
     /// DataFusion's target_partitions
@@ -162,14 +168,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Size::Plain(0) => return Err(usage("--pool: a pool of 0 bytes holds no page; write 64MiB or 30%")),
         Size::Plain(_) => return Err(usage(format!("--pool: `{}` has no unit; write 64MiB or 30%", args.pool))),
     }
-    let templates = if args.query.is_empty() {
-        Template::defaults()
-    } else {
-        args.query.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?
+    let templates = match (args.workload, &args.query[..]) {
+        (Workload::Ranges, []) => Template::defaults(),
+        (Workload::Ranges, paths) => paths.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?,
+        (Workload::Tpch, []) => Vec::new(),
+        (Workload::Tpch, _) => {
+            return Err(usage("--query: the workload tpch has its own queries; leave one of both out"));
+        }
     };
-    let data = match &args.data {
-        Some(folder) => folder.clone(),
-        None => lineitem::folder(args.sf)?.into(),
+    let data = match (&args.data, args.workload) {
+        (Some(folder), _) => folder.clone(),
+        (None, Workload::Ranges) => lineitem::folder(args.sf)?.into(),
+        (None, Workload::Tpch) => tpch::folder(args.sf)?.into(),
     };
     let model = args.store_model();
     let source = args.store.source(&data)?.map(|source| Arc::new(source.over_network(model)));
@@ -322,10 +332,9 @@ impl Bench {
     /// none.
     async fn setting(&self) -> anyhow::Result<Setting> {
         let args = &self.args;
-        let size = (args.streams as usize, args.queries as usize);
         let mut setting = Setting {
             tables: self.tables.clone(),
-            list: workload::query_list(&self.templates, &args.range, &args.selectivity, size, args.output.seed),
+            list: self.query_list(),
             target_partitions: args.partitions as usize,
             source: self.source.clone(),
             model: args.model(),
@@ -362,6 +371,18 @@ impl Bench {
             row::check_pool(row, setting.pool_bytes, setting.page_bytes)?;
         }
         Ok(setting)
+    }
+
+    /// The queries of each stream.
+    fn query_list(&self) -> Vec<Vec<Query>> {
+        let args = &self.args;
+        let size = (args.streams as usize, args.queries.map_or(args.workload.queries(), |queries| queries as usize));
+        match args.workload {
+            Workload::Ranges => {
+                workload::query_list(&self.templates, &args.range, &args.selectivity, size, args.output.seed)
+            }
+            Workload::Tpch => tpch::query_list(args.sf, size, args.output.seed),
+        }
     }
 
     /// What stands behind the reader.
@@ -402,9 +423,10 @@ impl Bench {
             data: self.data.to_path_buf(),
             data_bytes,
             sf: args.data.is_none().then_some(args.sf),
+            workload: args.workload,
             templates: self.templates.iter().map(|template| template.name.clone()).collect(),
             streams: args.streams as usize,
-            queries_per_stream: args.queries as usize,
+            queries_per_stream: setting.list.first().map_or(0, Vec::len),
             repeat: args.repeat as usize,
             selectivity: args.selectivity.clone(),
             range: args.range.to_string(),

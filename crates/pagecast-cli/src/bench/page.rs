@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::axis::Axis;
 use super::results::{Delivery, Results, Row, Run, ours};
+use super::workload::Workload;
 use crate::units::bytes_text;
 
 /// Pixels of a bar with the space around it, and of the axis below.
@@ -83,10 +84,9 @@ fn facts(page: &mut Page, results: &Results) {
     page.fact("Storage", config.storage.label.clone());
     page.fact("Pool", format!("{} ({})", bytes_text(config.pool_bytes), config.pool));
     page.fact("Touched by the query list", bytes_text(config.touched_bytes));
-    page.fact(
-        "Queries",
-        format!("{}, {} of {}", config.templates.join(", "), percents(&config.selectivity), config.range),
-    );
+    let templates =
+        || format!("{}, {} of {}", config.templates.join(", "), percents(&config.selectivity), config.range);
+    page.fact("Queries", if config.workload == Workload::Tpch { "TPC-H, throughput run".into() } else { templates() });
     page.fact("Seed", config.seed.to_string());
     if config.repeat > 1 {
         page.fact("Runs of each row", format!("{}, in turns; figures are medians", config.repeat));

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::machine::Machine;
 use super::tier::FlashRun;
+use super::workload::Workload;
 use crate::output::Table;
 use crate::stores::dollars;
 use crate::units::{bytes_text, seconds_text};
@@ -36,6 +37,7 @@ pub(super) struct Config {
     pub(super) data_bytes: u64,
     /// Of the generated data; absent with `--data`.
     pub(super) sf: Option<f64>,
+    pub(super) workload: Workload,
     /// The templates that queries are drawn from.
     pub(super) templates: Vec<String>,
     pub(super) streams: usize,
@@ -397,6 +399,10 @@ impl Results {
                 }),
             ),
         ];
+        if self.config.workload == Workload::Tpch {
+            let hourly = |run: &Run| run.queries.len() as f64 * 3600.0 / run.wall_s;
+            columns.push(("queries /h", Box::new(move |row| format!("{:.0}", row.median(hourly)))));
+        }
         if rows.iter().any(|row| row.typical().store.is_some()) {
             let of = |figure: fn(&StoreRun) -> f64| move |run: &Run| run.store.as_ref().map_or(0.0, figure);
             let count = move |figure: fn(&StoreRun) -> f64| -> Cell<'_> {

@@ -17,6 +17,26 @@ use pagecast_sql::syntax;
 
 use crate::failure::usage;
 
+/// What the streams run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Workload {
+    /// Templates over random ranges.
+    Ranges,
+    /// TPC-H's throughput run.
+    Tpch,
+}
+
+impl Workload {
+    /// How many queries a stream has, unless it is told.
+    pub(super) fn queries(self) -> usize {
+        match self {
+            Self::Ranges => 6,
+            Self::Tpch => 22,
+        }
+    }
+}
+
 /// SQL with places for a stream's parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Template {

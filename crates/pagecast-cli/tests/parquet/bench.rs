@@ -239,6 +239,8 @@ fn bad_usage_is_named_and_leaves_no_json() {
         (&["--data", &data_text, "--html", "/no/such/folder/x.html"], 2, &["--html", "/no/such/folder"]),
         (&["--data", &data_text, "--query", &path(&keys)], 2, &["--range 1992-01-02..1998-12-02", "{lo}"]),
         (&["--sf", "0"], 2, &["--sf"]),
+        (&["--workload", "tpch", "--query", &path(&keys)], 2, &["--query", "tpch"]),
+        (&["--workload", "tpch", "--data", &data_text], 1, &["q21", "table"]),
         (&["--no-such-flag"], 2, &["--no-such-flag"]),
         (&["--data", "/no/such/folder"], 1, &["--data", "/no/such/folder"]),
         (&["--data", &path(&empty)], 1, &["no Parquet file", "empty"]),
@@ -253,6 +255,30 @@ fn bad_usage_is_named_and_leaves_no_json() {
     }
     fs::remove_file(file).unwrap();
     assert_fails(&pagecast().args(["bench", "--data", &data_text]).output().unwrap(), 1, &["no Parquet file"]);
+}
+
+#[test]
+fn tpch_runs_its_queries_over_its_tables() {
+    let json = tempfile::NamedTempFile::new().unwrap();
+    let mut command = pagecast();
+    command.args(["bench", "--workload", "tpch", "--sf", "0.01", "--streams", "2", "--queries", "22"]);
+    command.args(["--policies", "pbm", "--bandwidth", "local", "--pool", "2MiB", "--json"]).arg(json.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("queries /h"));
+    let json: Value = serde_json::from_slice(&fs::read(json.path()).unwrap()).unwrap();
+    assert_eq!((&json["config"]["workload"], &json["config"]["queries_per_stream"]), (&"tpch".into(), &22.into()));
+    let rows = |run: &Value| -> Vec<(String, u64)> {
+        let queries = run["queries"].as_array().unwrap().iter();
+        queries.map(|query| (query["name"].as_str().unwrap().to_owned(), query["rows"].as_u64().unwrap())).collect()
+    };
+    let runs = json["runs"].as_array().unwrap();
+    let plain = rows(&runs[0]);
+    assert_eq!(plain.iter().take(3).map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["q21", "q3", "q18"]);
+    assert!(plain.iter().filter(|(_, rows)| *rows > 0).count() > 30, "the parameters find rows: {plain:?}");
+    for run in &runs[1..] {
+        assert_eq!(rows(run), plain, "{} {}", run["delivery"], run["policy"]);
+    }
 }
 
 #[test]
