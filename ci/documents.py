@@ -8,7 +8,8 @@
   a comment names. Only CONTRIBUTING.md and lab/ itself link to lab/.
 * The glossary has at most 40 words, each defined in one sentence of at most 25 words.
 * Documents of users have at most the words of `MOST_WORDS`, and no ratio that was measured: those
-  stand in docs/results.md and in the README's table, which `make results` writes.
+  stand in docs/results.md, docs/reproduction.md and the README's table, which are written by
+  `make results` and `make reproduction`.
 
 `--sentences` lists the longest sentences of the documents instead; it never fails.
 """
@@ -30,8 +31,9 @@ WORDS_OF_THE_GLOSSARY = 40
 GLOSSARY = "docs/glossary.md"
 # All documents of users together, but the results.
 MOST_WORDS = 17_000
-# Written by `make results`, as is what stands in the README between two marks.
-RESULTS = "docs/results.md"
+# Written by `make results` and `make reproduction`, as is what stands in the README between two
+# marks.
+RESULTS = ("docs/results.md", "docs/reproduction.md")
 _WRITTEN = re.compile(r"<!-- results: .*?<!-- end of results -->", re.DOTALL)
 _RATIO = re.compile(r"(?<![\w.`-])(?<!Rust )(?<!Python )(?<!from )[0-9]\.[0-9]{2}(?![\w.])")
 POLICIES = ("crates/pagecast-core/src/policy/", "crates/pagecast-core/src/steering.rs")
@@ -176,7 +178,7 @@ def glossary(text: str) -> Iterator[tuple[int, str]]:
 
 def is_of_users(name: str) -> bool:
     """Whether users read it: a document, but not the results and the notes."""
-    return name.endswith(".md") and name != RESULTS and not name.startswith("lab/")
+    return name.endswith(".md") and name not in RESULTS and not name.startswith("lab/")
 
 
 def measured_by_hand(text: str) -> Iterator[tuple[int, str]]:
@@ -184,7 +186,7 @@ def measured_by_hand(text: str) -> Iterator[tuple[int, str]]:
     text = _WRITTEN.sub(lambda found: "\n" * found.group().count("\n"), text)
     for number, line in prose(text.splitlines()):
         if found := _RATIO.search(re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)):
-            yield number, f"{found.group()} looks measured: what is measured stands in {RESULTS}"
+            yield number, f"{found.group()} looks measured: what is measured stands in {RESULTS[0]}"
 
 
 def sentences(text: str) -> list[str]:
