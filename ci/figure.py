@@ -25,6 +25,11 @@ def below(paper: float | None = None) -> Rule:
     return rule
 
 
+def above() -> Rule:
+    """A ratio that is above 1 in the paper."""
+    return lambda measured: HOLDS if measured >= 1.01 else NOT
+
+
 def equal(within: float) -> Rule:
     """A ratio that is 1 in the paper."""
     def rule(measured: float) -> str:

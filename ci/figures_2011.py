@@ -1,6 +1,6 @@
 """Switakowski, thesis of 2011, in the simulator's closed loop."""
 
-from figure import Chart, Claim, Figure, Given, below, between, equal
+from figure import Chart, Claim, Figure, Given, above, below, between, equal
 
 SOURCE = "2011"
 THESIS = "unordered(outstanding=1)"
@@ -63,10 +63,11 @@ FIGURES = [
            why="Its report is the page that the command writes beside its JSON; the area has no number to compare."),
     Figure(SOURCE, "6.2", "size of the pool", command("6.2"), [
         Claim("GB read in order, PBM beside LRU, pool 20 %", "fewer", beside("2011-6.2", "bytes_read", "PBM", "LRU"), below()),
-        Claim("cooperative, a pool of 20 % beside all: flat", "1", lambda given: given.closed("2011-6.2", "bytes_read", *WAYS["cooperative"], 0)
-              / given.closed("2011-6.2", "bytes_read", *WAYS["cooperative"], 4), equal(0.25)),
-    ], by_pool("2011-6.2", "bytes_read", "GB read", 1e9),
-           "Ours brings a chunk to fewer scans at a pool of 20 %: theirs drops no part of a chunk."),
+        Claim("what a pool of 20 % costs beside one of all: GB more, cooperative beside LRU", "slight", lambda given: (
+            (given.closed("2011-6.2", "bytes_read", *WAYS["cooperative"], 0) - given.closed("2011-6.2", "bytes_read", *WAYS["cooperative"], 4))
+            / (given.closed("2011-6.2", "bytes_read", *WAYS["LRU"], 0) - given.closed("2011-6.2", "bytes_read", *WAYS["LRU"], 4))),
+              between(0, 0.25)),
+    ], by_pool("2011-6.2", "bytes_read", "GB read", 1e9)),
     Figure(SOURCE, "6.3", "mixes of speeds and ranges", command("6.3"), [
         Claim("time of a stream, cooperative beside LRU, the worst of nine mixes", "below 1",
               lambda given: max(beside("2011-6.3", "stream_s", "cooperative", "LRU", 0, mix)(given) for mix in range(9)), below()),
@@ -90,9 +91,11 @@ FIGURES = [
     ], by_pool("2011-6.7-abc", "bytes_read", "GB read", 1e9)),
     Figure(SOURCE, "6.7 d-f", "the same beside scans", command("6.7"), [
         Claim("GB read, cooperative beside PBM in order, pool 40 %", "fewer", beside("2011-6.7-def", "bytes_read", "cooperative", "PBM", 1), below()),
-        Claim("latency, cooperative beside LRU in a large pool", "above 1",
-              lambda given: 1 / beside("2011-6.7-def", "normalized_latency", "cooperative", "LRU", 4)(given), below()),
-    ], by_pool("2011-6.7-def", "bytes_read", "GB read", 1e9)),
+        Claim("latency, cooperative beside LRU, the largest pool", "above 1",
+              beside("2011-6.7-def", "normalized_latency", "cooperative", "LRU", 4), above()),
+    ], by_pool("2011-6.7-def", "bytes_read", "GB read", 1e9),
+           "Their shortest query has a latency of 60 to 100 beside cooperative scans, as it waits for all chunks that are "
+           "scheduled. Ours has 3, and 8 with LRU: it waits for one."),
     Figure(SOURCE, "7.3 a", "TPC-H's throughput run", command("7.3"), [
         Claim("ten streams over ten tables, GB read, cooperative beside PBM, pool 40 %", "about 1",
               beside("2011-7.3", "bytes_read", "cooperative", "PBM", 2), equal(0.1)),

