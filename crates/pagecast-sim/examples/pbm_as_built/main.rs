@@ -88,11 +88,7 @@ fn steps(age: Tick) -> Vec<(&'static str, Kind, Built)> {
         ("as built, the timeline endless", Kind::Queue, Built { far_is_unwanted: false, ..theirs }),
         ("as built, one page leaves", Kind::Queue, Built { whole_queue: false, ..theirs }),
         ("as built, passed queues estimated anew", Kind::Queue, Built { estimates_passed: true, ..theirs }),
-        (
-            "queue of pages, ways times 128, timeline ends",
-            Kind::Queue,
-            Built { way_times: THEIR_GROUP, far_is_unwanted: true, ..ours },
-        ),
+        ("queue of pages, and only ways times 128", Kind::Queue, Built { way_times: THEIR_GROUP, ..ours }),
         ("sampling of groups", Kind::Sampling, groups),
         ("+ estimates kept", Kind::Sampling, aged),
         ("+ ways times 128: sampling as built", Kind::Sampling, Built { way_times: THEIR_GROUP, ..aged }),

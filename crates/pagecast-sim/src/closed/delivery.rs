@@ -93,8 +93,8 @@ impl Delivery {
         self.unordered.filter(|unordered| !program.in_order && units >= unordered.least)
     }
 
-    /// How this scan, if it is delivered in order, keeps together with others. One whose query needs
-    /// the order of the table does not.
+    /// How this scan, if it is delivered in order, keeps together with others. One whose query
+    /// needs the order of the table does not.
     pub(super) fn together(&self, program: &ScanProgram) -> Together {
         if program.in_order { Together::Apart } else { self.together }
     }

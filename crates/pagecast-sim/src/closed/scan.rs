@@ -150,7 +150,8 @@ impl<'a> Scan<'a> {
         columns(self.table, self.joined, self.program)
     }
 
-    /// The number of a chunk's unit among those of the scan: the manager counts the parts of joined ones.
+    /// The number of a chunk's unit among those of the scan: the manager counts the parts of joined
+    /// ones.
     pub(super) fn number(&self, chunk: u32) -> u32 {
         chunk / if self.joined.is_some() { 2 } else { 1 }
     }

@@ -1,7 +1,7 @@
 //! Attach: a new scan begins where a running one is that it shares most units with.
 //!
-//! Source: Microsoft SQL Server, after Cook 2001 (in Świtakowski 2011, section 3.5), with the choice
-//! among several of Zukowski et al. 2007. Deviation: it begins at the unit that the other is
+//! Source: Microsoft SQL Server, after Cook 2001 (in Świtakowski 2011, section 3.5), with the
+//! choice among several of Zukowski et al. 2007. Deviation: it begins at the unit that the other is
 //! in. If the other is not among its units, it begins at its first, to which the other may come.
 
 use super::{Place, turn_of, unit_of};

@@ -1,8 +1,8 @@
 //! Elevator: one cursor goes round the table, and all scans with it.
 //!
 //! Source: RedBrick's and Teradata's shared scans (Świtakowski 2011, section 3.5; Zukowski et al.
-//! 2007). Ours: the cursor is the last of the scans, and nobody is more than `window` units ahead of
-//! it. Units that no scan needs are passed over.
+//! 2007). Ours: the cursor is the last of the scans, and nobody is more than `window` units ahead
+//! of it. Units that no scan needs are passed over.
 
 use super::{Place, turn_of, unit_of};
 use crate::generate::call::Call;
