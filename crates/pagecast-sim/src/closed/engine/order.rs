@@ -3,7 +3,7 @@
 use super::{Event, Loop};
 use crate::closed::ClosedError;
 use crate::closed::scan::{Way, WorkerState};
-use crate::closed::together::Place;
+use crate::closed::together::{Place, Together};
 use pagecast_core::{RelationId, Tick};
 
 impl Loop<'_> {
@@ -76,6 +76,9 @@ impl Loop<'_> {
 
     /// Where the scans of a table are that keep together, but for one.
     pub(super) fn places(&self, table: RelationId, but: usize) -> Vec<Place> {
+        if self.settings.delivery.together == Together::Apart {
+            return Vec::new();
+        }
         let keeps = |scan: &&super::Scan<'_>| {
             let in_order = matches!(scan.way, Way::InOrder { .. });
             in_order && scan.workers > 0 && scan.table.relation == table && !scan.program.in_order
