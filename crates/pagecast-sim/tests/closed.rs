@@ -61,8 +61,12 @@ fn the_smallest_example() {
     assert_eq!(ends(&[&[0], &[1]], "opportunistic"), [20, 10], "in any order, but nobody lets the short one go first");
 }
 
-const DELIVERIES: [&str; 6] = [
+const DELIVERIES: [&str; 10] = [
     "ordered",
+    "attach",
+    "elevator(window=0)",
+    "elevator",
+    "throttled(gap=1)",
     "unordered",
     "unordered(outstanding=1,workers=3)",
     "unordered(outstanding=4,least=5)",
@@ -110,7 +114,7 @@ fn every_scan_reads_what_it_needs_once() {
             for frames in [1, 5, 40, 192] {
                 let outcome = outcome(&workload, Machine::default(), delivery, "pbm", frames);
                 let case = format!("{delivery} with {frames} frames, seed {seed}");
-                // Shares of a scan may meet inside a page.
+                // Shares of a scan may meet inside a page. In units no others do.
                 let split = delivery.starts_with("static");
                 let requests = outcome.counts.requests;
                 assert!(
@@ -146,11 +150,40 @@ fn nothing_is_lost_by_a_scan_alone() {
     let workload = made("speeds(streams=1,queries=1,units=50,sizes=100)", 1);
     let alone = |delivery| outcome(&workload, Machine::default(), delivery, "pbm", 64);
     let ordered = alone("ordered");
+    for delivery in ["attach", "elevator", "throttled"] {
+        assert_eq!(alone(delivery), ordered, "{delivery}: nobody to share with");
+    }
     for delivery in ["unordered", "unordered(workers=4)", "opportunistic(workers=2)"] {
         let any = alone(delivery);
         assert_eq!(any.reads, ordered.reads, "{delivery}");
         assert!(any.total < ordered.total * 103 / 100, "{delivery}: {} and {}", any.total, ordered.total);
     }
+}
+
+/// Two scans of a whole table in a pool of a tenth. Of equal speeds, the second one saves reads if
+/// it begins where the first is. Of a fast and a slow one, the fast one saves some if it waits. One
+/// cursor reads each page once, and the fast one is as slow as the other.
+#[test]
+fn scans_in_order_that_keep_together_read_less() {
+    let of = |costs: [f64; 2], delivery: &str| {
+        let mut workload = made("speeds(streams=2,queries=1,units=60,sizes=100,speeds=F)", 1);
+        for (stream, cost) in workload.streams.iter_mut().zip(costs) {
+            stream[0].scans[0].row_cost = cost;
+        }
+        workload.streams[1][0].after = SECOND;
+        let frames = workload.pages() / 10;
+        outcome(&workload, Machine { bandwidth: 4e8, ..Machine::default() }, delivery, "pbm", frames)
+    };
+    let pages = of([100.0, 100.0], "ordered(ahead=0)").counts.requests / 2;
+    let [ordered, attach] = ["ordered", "attach"].map(|delivery| of([100.0, 100.0], delivery).reads);
+    assert!(attach < ordered * 4 / 5 && attach < pages * 5 / 4, "{ordered} and {attach} of {pages}");
+    let deliveries = ["attach", "throttled(gap=1)", "throttled(gap=1,slower=1000%,group=60)", "elevator"];
+    let runs = deliveries.map(|delivery| of([100.0, 20.0], delivery));
+    let reads: Vec<_> = runs.iter().map(|run| run.reads).collect();
+    let fast: Vec<_> = runs.iter().map(|run| run.streams[1] - SECOND).collect();
+    println!("{pages} pages, {ordered} and {attach}, {reads:?} in {fast:?}");
+    assert!(reads.is_sorted_by(|more, less| more > less) || reads[2] == reads[3], "{reads:?}");
+    assert!(fast.is_sorted() && fast[1] < fast[0] * 2 && fast[3] > fast[0] * 3, "{fast:?}");
 }
 
 /// What is needed by scans that run is counted up and down to nothing.
@@ -192,7 +225,9 @@ fn a_mixed_day_ends() {
                 let ended: usize = outcome.latencies.iter().map(Vec::len).sum();
                 assert_eq!(ended, 8 * 4 + 2 * 4 * 50, "{case}");
                 assert!(outcome.latencies[stopped].iter().all(|&took| took >= 300 * SECOND), "{case}");
-                assert!(outcome.latencies[cancelled].iter().all(|&took| took < 300 * SECOND), "{case}");
+                // All scans of an elevator stop with one.
+                let waits = delivery.starts_with("elevator");
+                assert!(waits || outcome.latencies[cancelled].iter().all(|&took| took < 300 * SECOND), "{case}");
                 // Shares of a scan may meet inside a page.
                 let whole = demand(&workload).0 * if delivery.starts_with("static") { 5 } else { 4 } / 4;
                 assert!(outcome.counts.requests < whole, "{case}: a cancelled query does not read to its end");
@@ -273,7 +308,10 @@ fn what_there_is_not_is_refused_in_one_line() {
     let settings = Settings { machine, delivery: &delivery, policy: &policy, frames: 9, seed: 1, record: false };
     assert!(run(&many, settings).unwrap_err().to_string().contains("fewer streams or units"));
     let delivery = |text| Delivery::parse(text).unwrap_err();
-    assert_eq!(delivery("any"), "unknown delivery `any`; there are ordered, unordered, opportunistic, static");
+    assert_eq!(
+        delivery("any"),
+        "unknown delivery `any`; there are ordered, attach, elevator, throttled, unordered, opportunistic, static"
+    );
     assert!(delivery("ordered(workers=2)").contains("has no parameter `workers`; it has ahead"));
 }
 

@@ -71,7 +71,7 @@ enum IoOrder {
 
 fn help() -> String {
     let lines = |of: &str, list: &mut dyn Iterator<Item = (&'static str, &'static str)>| {
-        list.fold(format!("{of}:\n"), |text, (name, about)| format!("{text}  {name:13}{about}\n"))
+        list.fold(format!("{of}:\n"), |text, (name, about)| format!("{text}  {name:14}{about}\n"))
     };
     format!("{}\n{}", lines("Workloads", &mut workloads()), lines("Deliveries", &mut DELIVERIES.iter().copied()))
 }

@@ -2,6 +2,7 @@
 
 use super::ClosedError;
 use super::table::Table;
+use super::together::Together;
 use super::workload::{ScanProgram, Workload};
 use crate::generate::call::Call;
 use pagecast_core::cooperation::{CooperationConfig, ENOUGH_AT_WORK, Loading};
@@ -17,6 +18,8 @@ pub struct Delivery {
     pub full: String,
     /// Pages of each column that a scan in order asks for before it needs them.
     pub ahead: u32,
+    /// Whether and how scans in order keep together.
+    pub together: Together,
     /// Of scans that are delivered in any order; `None` if none is.
     pub unordered: Option<Unordered>,
 }
@@ -39,6 +42,16 @@ pub struct Unordered {
 /// What a delivery may be, with its parameters.
 pub const DELIVERIES: &[(&str, &str)] = &[
     ("ordered", "In the order of the table. ahead=2 (pages that are asked for ahead, of each column)"),
+    ("attach", "In order from where another scan is, and then the rows in front of that. ahead=2"),
+    (
+        "elevator",
+        "As attach, but all scans of a table keep to one cursor. window=1 (units from first to last), ahead=2",
+    ),
+    (
+        "throttled",
+        "As attach, and a scan waits for those behind. gap=2 (units), group=16 (units; who is further is not waited for), \
+         slower=80% (of its other time, that a scan waits at most), ahead=2",
+    ),
     (
         "unordered",
         "As the manager of cooperation says. workers=1, outstanding=2 (loads at a time), enough=4 (workers at work for each \
@@ -58,7 +71,7 @@ impl Delivery {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut call = Call::parse(text)?;
         let unordered = match call.name() {
-            "ordered" => None,
+            "ordered" | "attach" | "elevator" | "throttled" => None,
             "unordered" | "static" => {
                 let outstanding = call.count("outstanding", 2, 1, 1024)?;
                 Some(unordered(&mut call, Loading::Manager { outstanding })?)
@@ -69,8 +82,9 @@ impl Delivery {
                 return Err(format!("unknown delivery `{name}`; there are {}", known.join(", ")));
             }
         };
+        let together = Together::parse(&mut call)?;
         let ahead = call.count("ahead", 2, 0, 1024)?;
-        Ok(Self { name: text.trim().to_owned(), full: call.finish()?, ahead, unordered })
+        Ok(Self { name: text.trim().to_owned(), full: call.finish()?, ahead, together, unordered })
     }
 
     /// How this scan is delivered in any order, if it is.
@@ -79,11 +93,19 @@ impl Delivery {
         self.unordered.filter(|unordered| !program.in_order && units >= unordered.least)
     }
 
+    /// How this scan, if it is delivered in order, keeps together with others. One whose query
+    /// needs the order of the table does not.
+    pub(super) fn together(&self, program: &ScanProgram) -> Together {
+        if program.in_order { Together::Apart } else { self.together }
+    }
+
     /// What the predictor needs room for.
     pub(super) fn room(&self, workload: &Workload) -> Result<PredictorConfig, ClosedError> {
         let scans = self.scans(workload);
         let most = |of: fn(&Table) -> u64| workload.tables.iter().map(of).max().unwrap_or(1);
-        let runs: u64 = workload.tables.iter().map(|table| u64::from(table.units) * table.columns.len() as u64).sum();
+        // A scan that begins in the middle comes twice to the unit where it does.
+        let of = |table: &Table| (u64::from(table.units) + 1) * table.columns.len() as u64;
+        let runs: u64 = workload.tables.iter().map(of).sum();
         let chunks = most(|table| u64::from(table.units.div_ceil(32)) + 1);
         // Runs and chunks lie next to each other in one space that fragments: twice the room.
         Ok(PredictorConfig {

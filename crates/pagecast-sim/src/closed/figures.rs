@@ -1,6 +1,6 @@
 //! What a run came to in the figures of the thesis, and several runs of different seeds in one.
 
-use super::{ClosedError, Delivery, Machine, Outcome, Query, Settings, Workload, run};
+use super::{ClosedError, Delivery, Machine, Outcome, Query, Settings, Together, Workload, run};
 use pagecast_core::Tick;
 use pagecast_core::policy::PolicySpec;
 
@@ -115,7 +115,8 @@ pub fn base_times(workload: &Workload, machine: Machine) -> Result<Vec<Tick>, Cl
         let query = workload.streams.iter().flatten().find(|query| query.kind == kind);
         let streams = vec![query.map(|query| Query { after: 0, ..query.clone() }).into_iter().collect()];
         let alone = Workload { streams, resident: Vec::new(), ..workload.clone() };
-        let delivery = Delivery { name: String::new(), full: String::new(), ahead: 2, unordered: None };
+        let (name, full) = (String::new(), String::new());
+        let delivery = Delivery { name, full, ahead: 2, together: Together::Apart, unordered: None };
         let settings = Settings {
             machine,
             delivery: &delivery,

@@ -18,6 +18,7 @@ pub mod pictures;
 mod record;
 mod scan;
 mod table;
+mod together;
 mod words;
 mod workload;
 
@@ -27,6 +28,7 @@ pub use engine::Settings;
 pub use figures::{Figures, Spread, TypeFigures, base_times};
 pub use record::{LEVELS, Loaded, Pictures, Sharing, Step};
 pub use table::Table;
+pub use together::{Elevator, Throttled, Together};
 pub use workload::{Query, ScanProgram, Stop, Workload, workloads};
 
 use crate::replay::Counts;

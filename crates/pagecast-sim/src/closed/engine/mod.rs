@@ -1,5 +1,6 @@
 //! The loop: what happens next in logical time, and who goes on then.
 
+mod order;
 mod streams;
 
 use crate::closed::delivery::Delivery;
@@ -133,7 +134,7 @@ impl<'a> Loop<'a> {
                     self.cores.done();
                     self.worked(worker)?;
                 }
-                Event::GoesOn(worker) => self.go_on(worker)?,
+                Event::GoesOn(worker) => self.goes_on(worker)?,
                 Event::Begins(stream) => self.begin_query(stream)?,
                 Event::LooksAgain => self.looks_again = false,
             }
@@ -214,14 +215,7 @@ impl<'a> Loop<'a> {
         }
         let (state, scan) = (&mut self.workers[worker], &self.scans[number]);
         match scan.way {
-            Way::InOrder { .. } if state.at == scan.rows.end => return self.worker_done(worker),
-            Way::InOrder { ahead } => {
-                state.want_next(scan, ahead);
-                let unit = scan.table.units_of(&(state.at..state.at + 1)).start;
-                if let Some(recorder) = self.recorder.as_mut().filter(|_| state.comes_to(unit)) {
-                    recorder.step((number, scan), unit, false, self.now);
-                }
-            }
+            Way::InOrder { ahead } => return self.go_on_in_order(worker, ahead),
             Way::AnyOrder(member) => {
                 let Some(manager) = &mut self.manager else { return Ok(()) };
                 match manager.cooperation.take(member, self.now) {
@@ -251,7 +245,7 @@ impl<'a> Loop<'a> {
 
     /// Asks for the pages that the worker has noted from the `first` on, and begins to work if it
     /// has all that it needs.
-    fn ask_for(&mut self, worker: usize, first: usize) {
+    pub(super) fn ask_for(&mut self, worker: usize, first: usize) {
         let id = self.scans[self.workers[worker].scan].id;
         let in_order = self.workers[worker].chunk.is_none();
         self.workers[worker].state = WorkerState::Waits;
@@ -268,7 +262,7 @@ impl<'a> Loop<'a> {
             }
         }
         if let Some(chunk) = self.workers[worker].chunk {
-            let place = self.scans[self.workers[worker].scan].place(chunk);
+            let place = self.scans[self.workers[worker].scan].number(chunk);
             self.predictor.complete(id, place.into(), self.now);
         }
         self.work_if_ready(worker);
@@ -387,7 +381,7 @@ impl<'a> Loop<'a> {
                     manager.cooperation.consumed(member, chunk);
                 }
             }
-            _ => self.predictor.report(scan.id, state.at - scan.rows.start, self.now),
+            _ => self.predictor.report(scan.id, scan.position(state.leg, state.at), self.now),
         }
         match stop {
             None => {}

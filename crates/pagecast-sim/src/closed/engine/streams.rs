@@ -3,7 +3,8 @@
 use super::{Event, Loop};
 use crate::closed::ClosedError;
 use crate::closed::delivery::Unordered;
-use crate::closed::scan::{Registration, Scan, Taken, Way, Worker, WorkerState};
+use crate::closed::scan::{Registration, Scan, Taken, Waited, Way, Worker, WorkerState};
+use crate::closed::together::unit_of;
 use crate::closed::workload::{Query, ScanProgram};
 use pagecast_core::Tick;
 
@@ -59,7 +60,13 @@ impl<'a> Loop<'a> {
         let first = self.workers.len();
         for rows in shares {
             let number = self.scans.len();
-            let scan = self.register(stream, Registration { table, joined, program, rows }, unordered)?;
+            let together = self.settings.delivery.together(program);
+            let (units, others) = (table.units_of(&rows), self.places(table.relation, self.scans.len()));
+            let first_turn = together.begin(&units, table.units, &others);
+            let start = table.rows_in(unit_of(first_turn, table.units), &rows).start;
+            let of = Registration { table, joined, program, rows, start, together, first_turn };
+            let mut scan = self.register(stream, of, unordered)?;
+            scan.waited = Waited { began: self.now, ..Waited::default() };
             if let Some(recorder) = &mut self.recorder {
                 scan.each_page(|page| recorder.wanted(page, self.now));
             }
@@ -124,6 +131,7 @@ impl<'a> Loop<'a> {
         if let (Way::AnyOrder(member), Some(manager)) = (way, &mut self.manager) {
             manager.finish(member);
         }
+        self.wake_yielding(worker)?;
         self.streams[stream].running -= 1;
         if self.streams[stream].running == 0 { self.next_scan(stream) } else { Ok(()) }
     }
