@@ -72,7 +72,10 @@ FIGURES = [
         Claim("misses of sampling beside clock, 32 streams", "fewer", ratio("5-32", SAMPLING, CLOCK), below()),
         Claim("misses of sampling beside PQ, 32 streams", "0.65", ratio("5-32", SAMPLING, PQ), below(0.65)),
         Claim("misses of sampling beside PQ, 64 streams", "0.73", ratio("5-64", SAMPLING, PQ), below(0.73)),
-    ], by_streams("5-{}", (CLOCK, PQ, SAMPLING, OURS))),
+    ], by_streams("5-{}", (CLOCK, PQ, SAMPLING, OURS)),
+           "The authors' code has a scan's way to a block group in pages, and multiplies it by the group's 128 pages again. "
+           "With that, and only with that, PQ falls to clock and sampling stays ahead, as in the paper: "
+           "`cargo run --release -p pagecast-sim --example pbm_as_built -- 32`."),
     Figure(SOURCE, "6", "sequential scans by size of the pool", command("6"), [
         Claim("misses of sampling beside clock, the smallest pool", "0.60 to 0.70", ratio("6", SAMPLING, CLOCK, 0),
               below(0.65)),
@@ -97,12 +100,15 @@ FIGURES = [
         Claim("misses of sampling beside clock, 32 streams", "0.85", ratio("8-32", SAMPLING, CLOCK), below(0.85)),
         Claim("misses of sampling beside PQ, 32 streams", "0.84", ratio("8-32", SAMPLING, PQ), below(0.84)),
         Claim("statistics reduce them further", "slightly", ratio("8-32", STATISTICS, SAMPLING), below()),
-    ], by_streams("8-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS))),
+    ], by_streams("8-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS)),
+           "PQ: as figure 5. Statistics keep pages that scans have left behind; in each reading of Algorithm 2 they cost "
+           "where all reads are scans': `make reproduction FIGURES=algorithm2`."),
     Figure(SOURCE, "9", "index scans almost in the table's order", command("9"), [
         Claim("misses of sampling beside clock, 32 streams", "more", ratio("9-32", SAMPLING, CLOCK), above()),
         Claim("statistics beside clock, 32 streams", "almost level", ratio("9-32", STATISTICS, CLOCK), equal(0.1)),
         Claim("statistics beside PQ, 64 streams", "0.44", ratio("9-64", STATISTICS, PQ), below(0.44)),
-    ], by_streams("9-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS))),
+    ], by_streams("9-{}", (CLOCK, PQ, SAMPLING, STATISTICS, OURS)),
+           "PQ: as figure 5, so less is left to gain beside it."),
     Figure(SOURCE, "11", "point reads with scans among them", command("11"), [
         Claim("even points, no scans: the best beside the worst of clock, sampling, statistics", "level",
               lambda given: min(given.misses("11-0-0", policy) for policy in (CLOCK, SAMPLING, STATISTICS))
