@@ -72,9 +72,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     max_message: Size,
     /// Longest that a statement may take, its wait for a place and for its reader included, unless
-    /// its client sets statement_timeout; 0 for no limit
-    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "0")]
-    statement_timeout: Duration,
+    /// its client sets statement_timeout; 0 for no limit [default: 1h with --users, else no limit]
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    statement_timeout: Option<Duration>,
     /// Longest that a client may stay without asking anything; 0 for no limit
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1h")]
     idle_timeout: Duration,
@@ -273,7 +273,11 @@ fn limits(args: &Args) -> anyhow::Result<Limits> {
         connections: args.max_connections,
         queries: args.max_queries,
         message: message as usize,
-        statement_timeout: args.statement_timeout,
+        // Where others are let in, nobody watches each statement.
+        statement_timeout: args.statement_timeout.unwrap_or(match args.users {
+            Some(_) => Duration::from_secs(3600),
+            None => Duration::ZERO,
+        }),
         idle_timeout: unless_zero(args.idle_timeout),
         portal_timeout: unless_zero(args.portal_timeout),
         write_timeout: unless_zero(args.write_timeout),

@@ -74,6 +74,8 @@ pub struct Server {
     kept: Arc<Part>,
     /// What each user of --users has.
     accounts: HashMap<String, Arc<Account>>,
+    /// What everybody else has, where nobody needs a name.
+    anybody: Option<Account>,
     entries: Arc<Entries>,
     pub(super) closing: watch::Sender<Closing>,
 }
@@ -131,12 +133,16 @@ impl Server {
             catalog_places: Arc::new(Semaphore::new(CATALOG_PLACES)),
             kept,
             accounts: HashMap::new(),
+            anybody: None,
             entries: Arc::default(),
             closing,
         };
         for (name, user) in users.iter().flat_map(Users::iter) {
             let account = server.account(Some(user))?;
             server.accounts.insert(name.clone(), Arc::new(account));
+        }
+        if users.is_none() {
+            server.anybody = Some(server.account(None)?);
         }
         server.users = users;
         Ok(server)
@@ -236,10 +242,14 @@ impl Server {
 
     /// What all connections of a user share.
     pub(super) fn shared(&self, user: &str) -> Result<Arc<Account>, Problem> {
-        match self.accounts.get(user) {
-            Some(account) => Ok(Arc::clone(account)),
-            None => Ok(Arc::new(self.account(None).map_err(fatal)?)),
+        if let Some(account) = self.accounts.get(user) {
+            return Ok(Arc::clone(account));
         }
+        let missing = || Problem::fatal("28000", format!("nobody is called \"{user}\""));
+        let anybody = self.anybody.as_ref().ok_or_else(missing)?;
+        // Where nobody has a name, each connection keeps as much as a user may.
+        let keeper = Arc::new(Keeper::new(&self.kept, &anybody.ctx.runtime_env().memory_pool));
+        Ok(Arc::new(Account { keeper, ..anybody.clone() }))
     }
 
     /// Somebody who runs statements, with a key of so many bytes that cancels them.

@@ -20,7 +20,7 @@ const KNOWN: &[(&str, &str, Kind)] = &[
     ("default_transaction_read_only", "on", Kind::Only(&["on", "true", "yes", "1"])),
     ("extra_float_digits", "1", Kind::Free),
     ("geqo", "on", Kind::Free),
-    ("idle_in_transaction_session_timeout", "0", Kind::Free),
+    ("idle_in_transaction_session_timeout", "0", Kind::Time),
     ("in_hot_standby", "off", Kind::ReadOnly),
     ("integer_datetimes", "on", Kind::ReadOnly),
     ("IntervalStyle", "postgres", Kind::Only(&["postgres"])),
@@ -247,7 +247,17 @@ impl Settings {
 
     /// How long a statement may take.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
-        let (_, value) = self.get("statement_timeout")?;
+        self.time("statement_timeout")
+    }
+
+    /// How long a client may ask nothing while its transaction is open.
+    pub(super) fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.time("idle_in_transaction_session_timeout")
+    }
+
+    /// A time, if it is a limit.
+    fn time(&self, name: &str) -> Option<Duration> {
+        let (_, value) = self.get(name)?;
         value.parse().ok().filter(|&millis| millis > 0).map(Duration::from_millis)
     }
 }
@@ -302,6 +312,8 @@ mod tests {
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.statement_timeout(), None);
+        settings.set("idle_in_transaction_session_timeout", "1s").unwrap();
+        assert_eq!(settings.idle_in_transaction_timeout(), Some(Duration::from_secs(1)));
         assert_eq!(settings.set("client_encoding", "'utf-8'"), Ok(()));
         assert_eq!(settings.set("client_encoding", "LATIN1").unwrap_err().code, "22023");
         assert_eq!(settings.set("timezone", "Europe/Berlin"), Ok(()));

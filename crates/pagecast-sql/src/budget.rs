@@ -46,6 +46,19 @@ impl Budget {
         self.limit.map_or(LARGEST, |limit| limit.min(LARGEST))
     }
 
+    /// Whether the statement would still hold next to nothing with so many bytes more.
+    pub(crate) fn is_small(self, more: u64) -> bool {
+        let own = Held::current().map_or(0, |held| held.bytes() as u64);
+        self.limit.is_none_or(|limit| own.saturating_add(more) <= limit / SMALL)
+    }
+
+    /// Whether `more` bytes fit in the limit beside what others hold.
+    pub(crate) fn has_room(self, more: u64) -> bool {
+        let own = Held::current().map_or(0, |held| held.bytes() as u64);
+        let others = heap_unsafe::in_use().saturating_sub(self.before).saturating_sub(own);
+        self.limit.is_none_or(|limit| others.saturating_add(more) <= limit)
+    }
+
     /// Fails if with `more` bytes the heap would be larger than it may.
     pub(crate) fn check(self, more: u64, who: &str) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
@@ -53,7 +66,7 @@ impl Budget {
         if taken.saturating_add(more) <= limit.saturating_add(MARGIN.max(limit / 4)) {
             return Ok(());
         }
-        if Held::current().is_some_and(|held| (held.bytes() as u64).saturating_add(more) <= limit / SMALL) {
+        if Held::current().is_some() && self.is_small(more) {
             return Ok(());
         }
         Err(Self::exceeded(limit, taken, more, who))

@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::held;
 use crate::place::Place;
+use crate::reading::Reading;
 use crate::results;
 use crate::spill::Spill;
 use crate::stores::Source;
@@ -110,6 +111,9 @@ impl Engine {
         }
         let budget = Budget::new(options.memory);
         watched::install(&ctx, budget);
+        if budget.has_limit() {
+            host.ask_before_reads(Arc::new(Reading::new(budget)));
+        }
         results::bound(&ctx, budget).map_err(|error| anyhow!(tables::message(&error)))?;
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {

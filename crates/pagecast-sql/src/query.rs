@@ -11,14 +11,18 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use crate::held::Held;
 use crate::{summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
 const AHEAD: usize = 2;
+
+/// Statements that are planned at once, of all sessions. Each has a thread.
+static PLANNED: Semaphore = Semaphore::const_new(64);
 
 /// The rows of a statement as they come. To drop it is to end the query.
 pub struct Query {
@@ -66,13 +70,28 @@ impl Query {
         .await
     }
 
-    /// Plans something, which may take long without ever waiting for anything.
+    /// Plans something, which may take long without ever waiting for anything: in a thread of its
+    /// own, so that nobody else waits for it. Whoever turns away is free at once. What is computed
+    /// without a pause then goes on to its end, and has its place among those that are planned.
     pub async fn plan<T: Send + 'static>(
         planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
     ) -> Result<T, Ended> {
-        let mut tasks = JoinSet::new();
-        tasks.spawn(planning);
-        tasks.join_next().await.ok_or(Ended::Dropped)?.map_err(Ended::Lost)?.map_err(Ended::Failed)
+        let place = PLANNED.acquire().await.map_err(|_| Ended::Dropped)?;
+        let (waits, turned_away) = oneshot::channel::<()>();
+        let runtime = Handle::current();
+        let planned = spawn_blocking(move || {
+            let _place = place;
+            runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    _ = turned_away => None,
+                    planned = planning => Some(planned),
+                }
+            })
+        });
+        let planned = planned.await.map_err(Ended::Lost)?;
+        drop(waits);
+        planned.ok_or(Ended::Dropped)?.map_err(Ended::Failed)
     }
 
     /// Begins to execute what `planning` ends in.
@@ -127,4 +146,40 @@ pub fn tell_panics_to_their_queries() {
             print(panic);
         }
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_plan_may_turn_away() {
+        let (ends, ended) = mpsc::channel::<()>();
+        let (says, said) = mpsc::channel();
+        let planning = async move {
+            // No pause in it, as in a rule that takes long.
+            says.send(ended.recv_timeout(Duration::from_secs(60)).is_ok()).unwrap();
+            Ok(())
+        };
+        // The one thread of this runtime waits, and has its turn.
+        let waited = tokio::time::timeout(Duration::from_millis(20), Query::plan(planning)).await;
+        assert!(waited.is_err());
+        ends.send(()).unwrap();
+        assert!(said.recv_timeout(Duration::from_secs(60)).unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_plan_that_waits_ends_with_whoever_wanted_it() {
+        let (held, holder) = oneshot::channel::<()>();
+        let planning = async move {
+            let _held = held;
+            std::future::pending::<Result<(), DataFusionError>>().await
+        };
+        assert!(tokio::time::timeout(Duration::from_millis(20), Query::plan(planning)).await.is_err());
+        // Its end drops what it held.
+        assert!(holder.await.is_err());
+    }
 }

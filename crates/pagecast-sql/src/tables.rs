@@ -21,6 +21,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use crate::formats::Format;
 use crate::hive::{HiveTable, NULL_FOLDER};
+use crate::named_file::NamedFile;
 use crate::schemas;
 
 /// A table: a file, a folder of files of one format, or a Delta table.
@@ -243,6 +244,9 @@ impl Table {
     async fn of_files(&self, ctx: &SessionContext) -> Result<Arc<dyn TableProvider>, DataFusionError> {
         let Keys { columns: keys, has_null } = &self.keys;
         let table = self.listing(ctx, keys.clone()).await?;
+        if self.is_file {
+            return Ok(Arc::new(NamedFile::new(table, self.path.display().to_string())));
+        }
         if !has_null {
             return Ok(Arc::new(table));
         }

@@ -79,6 +79,7 @@ mod progress;
 mod read_plan;
 mod reader;
 mod registry;
+mod room;
 mod row_groups;
 mod rule;
 mod scan_place;
@@ -107,6 +108,7 @@ use parking_lot::Mutex;
 pub use error::HostError;
 pub use footers::{check_footer, is_encrypted};
 pub use inspect::{PlannedRead, bytes_read};
+pub use room::ReadRoom;
 pub use scan_place::ScanPlace;
 pub use store::DeviceStore;
 
@@ -247,6 +249,8 @@ pub struct Host {
     undivided: AtomicU64,
     /// Outside of them no file is read.
     bounds: bounds::Bounds,
+    /// Who is asked before a read.
+    room: room::Asked,
     /// The executions that may be running, to be looked at; the ended ones are dropped now and
     /// then.
     running: Mutex<Vec<Weak<chunks::Chunks>>>,
@@ -262,6 +266,11 @@ impl Host {
     /// links in it that lead out are refused. The first call holds.
     pub fn keep_inside(&self, path: PathBuf) {
         self.bounds.set(path);
+    }
+
+    /// Has this asked before column data is read into memory. The first call holds.
+    pub fn ask_before_reads(&self, room: Arc<dyn ReadRoom>) {
+        self.room.set(room);
     }
 
     /// Bytes of memory that footers and page indexes take, beside the pool.
@@ -400,6 +409,7 @@ pub fn install_with(
         kept_files: local::KeptFiles::default(),
         undivided: AtomicU64::new(0),
         bounds: bounds::Bounds::default(),
+        room: room::Asked::default(),
         running: Mutex::default(),
     });
     let rule = Arc::new(rule::PoolUnderParquet::new(Arc::clone(&host)));

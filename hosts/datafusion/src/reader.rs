@@ -83,6 +83,9 @@ impl PoolReader {
     async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
         self.reading.begins(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        // Before anything is taken of the pool, so that nobody else waits for who waits here.
+        let room = self.host.room.room(requested).await;
+        let _room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.file_metrics.bytes_scanned.add(requested as usize);
         let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
         let read = self.relation.read(ranges, scan).await;

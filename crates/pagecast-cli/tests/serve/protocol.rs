@@ -195,6 +195,19 @@ fn statements_are_cancelled_by_key_and_by_time() {
 }
 
 #[test]
+fn an_open_transaction_may_rest_for_so_long() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    client.rows("SET idle_in_transaction_session_timeout = '200ms'");
+    std::thread::sleep(Duration::from_millis(400));
+    // Without a transaction it is no limit.
+    client.rows("BEGIN");
+    assert_eq!(client.said(), "25P03 terminating connection due to idle-in-transaction timeout");
+    let mut client = Client::connect(server.port, "ada");
+    assert!(client.error("SET idle_in_transaction_session_timeout = 'soon'").starts_with("22023"));
+}
+
+#[test]
 fn queries_wait_for_a_place() {
     let server = Server::of(tables(), &["--pool", "1MiB", "--max-queries", "1"]);
     let mut first = Client::connect(server.port, "ada");

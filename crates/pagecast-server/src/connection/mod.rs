@@ -135,6 +135,9 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     async fn next(&mut self) -> Result<Option<Incoming>, Problem> {
         let limits = &self.client.server.limits;
         let (idle, portal) = (limits.idle_timeout.map(|limit| Instant::now() + limit), limits.portal_timeout);
+        let within =
+            self.settings.idle_in_transaction_timeout().filter(|_| self.session.transaction != Transaction::None);
+        let within = within.map(|limit| Instant::now() + limit);
         loop {
             let late = portal.and_then(|limit| Some(self.session.oldest()? + limit));
             tokio::select! {
@@ -142,6 +145,10 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 () = happens(&mut self.closing, |closing| *closing != Closing::No) => return Err(shutdown(*self.closing.borrow())),
                 message = self.messages.recv() => return message.transpose(),
                 () = at(late) => self.session.end_late(portal),
+                () = at(within) => {
+                    let what = "terminating connection due to idle-in-transaction timeout";
+                    return Err(Problem::fatal("25P03", what));
+                }
                 () = at(idle) => {
                     let what = "terminating connection: nothing was asked for too long (--idle-timeout)";
                     return Err(Problem::fatal("57P05", what));

@@ -12,6 +12,7 @@ use tonic::codegen::{Service, http};
 use tonic::metadata::MetadataMap;
 use tonic::server::NamedService;
 
+use super::body::counted;
 use super::tokens::Tokens;
 use super::words::bearer;
 use crate::problem::Problem;
@@ -33,12 +34,17 @@ impl<S> Gate<S> {
         Self { inner, server: Arc::clone(server), tokens: Arc::clone(tokens) }
     }
 
-    fn is_open_for(&self, request: &http::Request<Body>) -> bool {
-        if self.server.users.is_none() || request.uri().path() == HANDSHAKE {
-            return true;
+    /// The request as it goes on: what comes behind its headers is counted for its user.
+    fn let_pass(&self, request: http::Request<Body>) -> Result<http::Request<Body>, Problem> {
+        if request.uri().path() == HANDSHAKE {
+            return Ok(request);
         }
         let headers = MetadataMap::from_headers(request.headers().clone());
-        bearer(&headers).is_some_and(|token| self.tokens.user(token).is_some())
+        let user = match bearer(&headers).and_then(|token| self.tokens.user(token)) {
+            None if self.server.users.is_some() => return Err(no_token()),
+            user => user.unwrap_or_default(),
+        };
+        Ok(counted(request, &self.server.shared(&user)?.keeper))
     }
 }
 
@@ -56,11 +62,13 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        if self.is_open_for(&request) {
-            return self.inner.call(request).boxed();
+        match self.let_pass(request) {
+            Ok(request) => self.inner.call(request).boxed(),
+            Err(problem) => {
+                let status = Status::from(problem);
+                async move { Ok(status.into_http()) }.boxed()
+            }
         }
-        let status = Status::from(no_token());
-        async move { Ok(status.into_http()) }.boxed()
     }
 }
 

@@ -4,6 +4,7 @@
 //! Flight's messages are tonic's and arrow-flight's; which bytes reach them is decided in
 //! [`line`](self::line) (who stays connected) and [`door`](self::door) (who may ask).
 
+mod body;
 mod door;
 mod gate;
 mod information;

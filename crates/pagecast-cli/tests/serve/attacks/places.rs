@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use super::{MARGIN, MEMORY_BYTES, attack, attacked, bystander, newcomer, rounds};
+use super::{MARGIN, MEMORY_BYTES, attack, attacked, bystander, error_of, newcomer, rounds};
 use crate::wire::Client;
 
 /// More clients than there are places.
@@ -33,6 +33,52 @@ fn who_does_not_read_keeps_no_place() {
             let mut rest = Vec::new();
             let _ = client.stream.read_to_end(&mut rest);
             assert!(rest.len() > 100_000);
+        }
+    });
+    server.assert_idle();
+}
+
+#[test]
+fn row_groups_of_many_clients_wait_for_memory() {
+    let server = attacked(&["--write-timeout", "3s"]);
+    attack("clients that do not read, in all places", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
+        let mut clients: Vec<_> = (0..SILENT * rounds().min(4))
+            .map(|_| {
+                let mut client = Client::connect(server.port, "attacker");
+                client.query("SELECT * FROM large");
+                client
+            })
+            .collect();
+        let began = Instant::now();
+        while server.status("connections") > 2 && server.status("queries_running") > 2 {
+            assert!(began.elapsed() < Duration::from_secs(60), "clients that do not read stay");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        eprintln!("all ended {:?} later", began.elapsed());
+        for client in &mut clients {
+            let _ = client.stream.shutdown(std::net::Shutdown::Both);
+        }
+    });
+    server.assert_idle();
+}
+
+#[test]
+fn a_plan_that_takes_long_keeps_nobody_waiting() {
+    let server = attacked(&[]);
+    let long = format!("EXPLAIN SELECT a{} FROM small", " + 1".repeat(900));
+    attack("plans that take long", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
+        for _ in 0..rounds() {
+            let mut clients: Vec<_> = (0..8)
+                .map(|_| {
+                    let mut client = Client::connect(server.port, "attacker");
+                    client.rows("SET statement_timeout = '10ms'");
+                    client.query(&long);
+                    client
+                })
+                .collect();
+            for client in &mut clients {
+                assert_eq!(error_of(client).unwrap(), "57014 canceling statement due to statement timeout");
+            }
         }
     });
     server.assert_idle();

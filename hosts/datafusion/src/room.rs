@@ -1,0 +1,35 @@
+//! Memory for what is about to be read: whoever runs the session may have reads wait for it.
+
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::common::Result;
+use futures::future::BoxFuture;
+
+/// Who is asked before column data is read into memory beside the pool.
+pub trait ReadRoom: Send + Sync {
+    /// Waits until there is room for so many bytes. What it gives is held while they are read.
+    ///
+    /// # Errors
+    ///
+    /// There is no room, which ends the query that asks.
+    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<Box<dyn Any + Send>>>;
+}
+
+/// Who is asked, if anybody is.
+#[derive(Default)]
+pub(crate) struct Asked(OnceLock<Arc<dyn ReadRoom>>);
+
+impl Asked {
+    /// The first one stays.
+    pub(crate) fn set(&self, room: Arc<dyn ReadRoom>) {
+        let _ = self.0.set(room);
+    }
+
+    pub(crate) async fn room(&self, bytes: u64) -> Result<Option<Box<dyn Any + Send>>> {
+        match self.0.get() {
+            Some(room) => room.room(bytes).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
