@@ -30,6 +30,15 @@ fn digits(text: &str) -> Option<(String, String)> {
     Some((whole.trim_start_matches('0').to_owned(), fraction.to_owned()))
 }
 
+/// How many digits a number has behind the point, but for zeros at the end; 0 for what is none.
+pub(super) fn behind_the_point(text: &str) -> usize {
+    let short = |text: &str| text.split_once('.').is_none_or(|(_, fraction)| fraction.len() <= 10);
+    if short(text) && !text.contains(['e', 'E']) {
+        return 0;
+    }
+    digits(text).map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len())
+}
+
 /// The type with so many digits before and behind the point.
 fn holding(whole: usize, scale: usize) -> Result<DataType, DataFusionError> {
     let too_many = || DataFusionError::Plan(format!("a numeric of {} digits has more than 76", whole + scale));

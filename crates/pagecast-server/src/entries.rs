@@ -13,7 +13,7 @@ use pgwire::messages::ProtocolVersion;
 use pgwire::messages::startup::SecretKey;
 use tokio::sync::watch;
 
-use super::settings::Settings;
+use super::settings::Shared;
 
 /// Characters of a statement that others see.
 const SHOWN_SQL: usize = 200;
@@ -57,7 +57,9 @@ pub(super) struct Entry {
     pub(super) address: Option<SocketAddr>,
     pub(super) since: SystemTime,
     doing: Mutex<Option<Doing>>,
-    rest: Mutex<Rest>,
+    /// Where it is in its transaction.
+    pub(super) transaction: Mutex<Transaction>,
+    pub(super) settings: Shared,
     sent: Arc<AtomicU64>,
     waits: AtomicBool,
     /// Of the query that runs.
@@ -73,13 +75,6 @@ pub(super) struct Doing {
     pub(super) done: Option<SystemTime>,
     /// Rows that were sent.
     sent: Arc<AtomicU64>,
-}
-
-/// What a connection is between two statements.
-#[derive(Clone, Default)]
-pub(super) struct Rest {
-    pub(super) transaction: Transaction,
-    pub(super) settings: Option<Settings>,
 }
 
 /// Where a connection is in its transaction.
@@ -128,21 +123,8 @@ impl Entry {
         }
     }
 
-    /// Notes what the connection is now that it waits.
-    pub(super) fn rest(&self, transaction: Transaction, settings: &Settings) {
-        let mut rest = self.rest.lock();
-        rest.transaction = transaction;
-        if rest.settings.as_ref() != Some(settings) {
-            rest.settings = Some(settings.clone());
-        }
-    }
-
     pub(super) fn doing(&self) -> Option<Doing> {
         self.doing.lock().clone()
-    }
-
-    pub(super) fn at_rest(&self) -> Rest {
-        self.rest.lock().clone()
     }
 }
 
@@ -157,7 +139,13 @@ impl Drop for Waiting<'_> {
 
 impl Entries {
     /// Adds a connection with a key that cancels what it runs.
-    pub(super) fn add(self: &Arc<Self>, user: &str, key: Vec<u8>, address: Option<SocketAddr>) -> Registered {
+    pub(super) fn add(
+        self: &Arc<Self>,
+        user: &str,
+        key: Vec<u8>,
+        address: Option<SocketAddr>,
+        settings: &Shared,
+    ) -> Registered {
         let entry = Arc::new(Entry {
             key,
             cancel: watch::channel(0).0,
@@ -166,7 +154,8 @@ impl Entries {
             address,
             since: SystemTime::now(),
             doing: Mutex::default(),
-            rest: Mutex::default(),
+            transaction: Mutex::default(),
+            settings: Arc::clone(settings),
             sent: Arc::default(),
             waits: AtomicBool::new(false),
             held: Mutex::default(),

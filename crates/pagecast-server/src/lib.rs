@@ -7,7 +7,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | `wire`, `startup`, `tls` | messages, and who it is |
+//! | `frames`, `wire`, `startup`, `tls` | messages, and who it is |
 //! | `notices` | what whoever runs the server hears of clients |
 //! | `lobby`, `guesses`, `room` | who waits to log in, who guesses, who has a place |
 //! | `entries` | who is connected, and what they do |
@@ -28,6 +28,7 @@ mod entries;
 mod execution;
 #[cfg(feature = "flight")]
 mod flight;
+mod frames;
 mod guesses;
 mod keeping;
 mod listen;

@@ -33,7 +33,7 @@ pub(super) fn value(
     value.map_err(|error| Problem::error("22P02", format!("parameter ${number}: {}", Problem::of(&error).message)))
 }
 
-fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> {
+pub(super) fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> {
     match kind {
         DataType::List(element) => {
             let parts = parts(text).ok_or_else(|| DataFusionError::Plan(format!("`{text}` is no array {{a,b}}")))?;
@@ -85,27 +85,31 @@ fn parts(text: &str) -> Option<Vec<Option<String>>> {
         let text = std::mem::take(part);
         let text = if *quoted { text } else { text.trim().to_owned() };
         let null = !*quoted && text.eq_ignore_ascii_case("null");
-        *quoted = false;
-        (!null).then_some(text)
+        // A part of no characters is in quotes.
+        let is_there = std::mem::take(quoted) || !text.is_empty();
+        is_there.then_some((!null).then_some(text))
     };
     while let Some(character) = characters.next() {
         match character {
             '\\' => part.push(characters.next()?),
             '"' => {
-                // What stands around quotes counts for nothing.
-                if !open && !quoted {
+                // Blanks around quotes count for nothing, and nothing else stands there.
+                if !open && (quoted || !part.trim().is_empty()) {
+                    return None;
+                }
+                if !open {
                     part.clear();
                 }
                 (open, quoted) = (!open, true);
             }
-            character if quoted && !open && character.is_whitespace() => {}
-            ',' if !open => parts.push(end(&mut part, &mut quoted)),
+            ',' if !open => parts.push(end(&mut part, &mut quoted)?),
+            character if quoted && !open => _ = character.is_whitespace().then_some(())?,
             // An array of arrays has no type here.
             '{' | '}' if !open => return None,
             character => part.push(character),
         }
     }
-    parts.push(end(&mut part, &mut quoted));
+    parts.push(end(&mut part, &mut quoted)?);
     (!open).then_some(parts)
 }
 
@@ -194,6 +198,7 @@ mod tests {
         assert_eq!(parts("{ \"a b\" , \" c\"}"), Some(vec![some("a b"), some(" c")]));
         assert_eq!(parts("{}"), Some(vec![]));
         assert!(parts("{{1}}").is_none() && parts("{\"}").is_none() && parts("1").is_none());
+        assert!(["{a,,b}", "{a,}", "{\"a\"b}", "{a\"b\"}", "{\"a\"\"b\"}"].iter().all(|text| parts(text).is_none()));
     }
 
     #[test]

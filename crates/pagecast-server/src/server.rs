@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::catalog::{self, Asker};
 use super::entries::{Entries, Entry, Registered, Running};
+use super::frames::Hello;
 use super::guesses::Guesses;
 use super::keeping::{Keeper, Part};
 use super::lobby::Lobby;
@@ -24,8 +25,7 @@ use super::memory::Capped;
 use super::notices::{About, Notices, Say};
 use super::problem::Problem;
 use super::room::{self, Room, Seat};
-use super::settings::Settings;
-use super::startup::Hello;
+use super::settings::{Settings, Shared};
 use super::stop::Closing;
 use super::users::{User, Users, random};
 
@@ -193,18 +193,19 @@ impl Server {
         shared: &Account,
         hello: &Hello,
         address: Option<SocketAddr>,
-    ) -> Result<(Registered, Arc<Account>, Settings), Problem> {
-        let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?;
+    ) -> Result<(Registered, Arc<Account>, Shared), Problem> {
+        let settings = Settings::of(user, self.limits.statement_timeout, &hello.parameters)?.shared();
         let bytes = if hello.version == ProtocolVersion::PROTOCOL3_0 { 4 } else { KEY_BYTES };
-        let registered = self.entries.add(user, random(bytes).map_err(fatal)?, address);
-        let account = self.asking(shared, user, registered.pid, Some(Arc::clone(&registered.entry)));
+        let registered = self.entries.add(user, random(bytes).map_err(fatal)?, address, &settings);
+        let account = self.asking(shared, user, registered.pid, &settings);
         Ok((registered, Arc::new(account), settings))
     }
 
     /// What a user has, for one connection: the catalog answers whoever asks.
-    fn asking(&self, shared: &Account, user: &str, pid: i32, entry: Option<Arc<Entry>>) -> Account {
-        let (administrator, entries) = (shared.administrator, Arc::clone(&self.entries));
-        let asker = Asker { pid, user: user.to_owned(), administrator, entries, entry };
+    fn asking(&self, shared: &Account, user: &str, pid: i32, settings: &Shared) -> Account {
+        let (administrator, entries, settings) =
+            (shared.administrator, Arc::clone(&self.entries), Arc::clone(settings));
+        let asker = Asker { pid, user: user.to_owned(), administrator, entries, settings };
         let ctx = catalog::of_session(&shared.ctx, asker);
         Account { ctx, ..shared.clone() }
     }
@@ -236,8 +237,8 @@ impl Server {
     }
 
     /// What a user has who was let in, without a connection of its own.
-    pub(super) fn account_of(&self, user: &str) -> Result<Arc<Account>, Problem> {
-        Ok(Arc::new(self.asking(&*self.shared(user)?, user, 0, None)))
+    pub(super) fn account_of(&self, user: &str, settings: &Shared) -> Result<Arc<Account>, Problem> {
+        Ok(Arc::new(self.asking(&*self.shared(user)?, user, 0, settings)))
     }
 
     /// What all connections of a user share.
@@ -253,8 +254,8 @@ impl Server {
     }
 
     /// Somebody who runs statements, with a key of so many bytes that cancels them.
-    pub(super) fn register(self: &Arc<Self>, user: &str, key_bytes: usize) -> Result<Registered, Problem> {
-        Ok(self.entries.add(user, random(key_bytes).map_err(fatal)?, None))
+    pub(super) fn register(&self, user: &str, key_bytes: usize, settings: &Shared) -> Result<Registered, Problem> {
+        Ok(self.entries.add(user, random(key_bytes).map_err(fatal)?, None, settings))
     }
 
     /// Ends the statement of another connection, for whoever knows its key. Others learn nothing.

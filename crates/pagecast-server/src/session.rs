@@ -16,11 +16,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::connection::Connection;
+use super::frames::{Hello, Purpose};
 use super::lobby::Guest;
 use super::problem::Problem;
 use super::room::Seat;
 use super::server::{Account, Client, STARTUP, Server};
-use super::startup::{Hello, Purpose, accept, authenticate, negotiate, plain, welcome};
+use super::startup::{accept, authenticate, negotiate, plain, welcome};
 use super::stop::{Closing, of_both};
 use super::wire::{self, Reader, Writer};
 
@@ -88,7 +89,7 @@ impl Server {
             Ok(admitted) => admitted,
             Err(problem) => return say_last(&mut writer, reader.drain(), &problem).await,
         };
-        for message in welcome(registered.pid, registered.secret(hello.version), &settings) {
+        for message in welcome(registered.pid, registered.secret(hello.version), &settings.lock()) {
             if writer.put(message).is_err() {
                 return;
             }

@@ -3,7 +3,10 @@
 mod options;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::problem::Problem;
 
@@ -86,15 +89,18 @@ enum Kind {
 type Changed = BTreeMap<&'static str, String>;
 
 /// Settings that are not what they are at first.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 struct Values {
     now: Changed,
     /// What is left once the transaction is committed: all but those of SET LOCAL.
     lasting: Changed,
 }
 
+/// The settings of a connection, where all that belongs to it finds them.
+pub(super) type Shared = Arc<Mutex<Settings>>;
+
 /// The settings of a connection.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub(super) struct Settings {
     values: Values,
     /// What RESET gives back.
@@ -128,6 +134,10 @@ impl Settings {
         Ok(settings)
     }
 
+    pub(super) fn shared(self) -> Shared {
+        Arc::new(Mutex::new(self))
+    }
+
     /// Sets what is called `name`.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), Problem> {
         if let Some((name, value)) = self.checked(name, value)? {
@@ -137,14 +147,24 @@ impl Settings {
         Ok(())
     }
 
-    /// The same up to the end of the transaction. Without one nothing is set.
+    /// The same up to the end of the transaction, which may be one of this statement alone.
     pub(super) fn set_local(&mut self, name: &str, value: &str) -> Result<(), Problem> {
-        if let Some((name, value)) = self.checked(name, value)?
-            && self.began.is_some()
-        {
+        if let Some((name, value)) = self.checked(name, value)? {
             self.values.now.insert(name, value);
         }
         Ok(())
+    }
+
+    /// What `set_config` does: `local` is up to the end of the transaction, and no value is the one
+    /// at start. What the setting is then.
+    pub(super) fn configure(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String, Problem> {
+        let value = value.unwrap_or("default");
+        let checked = self.checked(name, value)?;
+        match local {
+            true => self.set_local(name, value)?,
+            false => self.set(name, value)?,
+        }
+        checked.map_or_else(|| self.named(name), |(_, value)| Ok(value))
     }
 
     /// A transaction begins.
@@ -222,6 +242,19 @@ impl Settings {
         Some((name, self.values.now.get(name).map_or(*first, |value| value).to_owned()))
     }
 
+    /// The same, where somebody must know it.
+    pub(super) fn named(&self, name: &str) -> Result<String, Problem> {
+        self.get(name).map(|(_, value)| value).ok_or_else(|| unknown(name))
+    }
+
+    /// Whether tables of a schema are found without its name.
+    pub(super) fn searches(&self, schema: &str, user: &str) -> bool {
+        let path = self.get("search_path").map_or(String::new(), |(_, path)| path);
+        path.split(',')
+            .map(|name| name.trim().trim_matches('"'))
+            .any(|name| schema == if name == "$user" { user } else { name })
+    }
+
     /// The query that SHOW of a name, or of all, is.
     pub(super) fn shown(&self, name: &str) -> Option<String> {
         if name.eq_ignore_ascii_case("all") {
@@ -260,11 +293,6 @@ impl Settings {
         let (_, value) = self.get(name)?;
         value.parse().ok().filter(|&millis| millis > 0).map(Duration::from_millis)
     }
-}
-
-/// What `name` is in every connection at first.
-pub(super) fn at_first(name: &str) -> Option<String> {
-    known(name).map(|(_, first, _)| (*first).to_owned())
 }
 
 /// A word as it is compared: `'utf-8'` is utf8, as clients write it in many ways.
@@ -327,6 +355,7 @@ mod tests {
         let mut settings = Settings::of("ada", Duration::ZERO, &BTreeMap::new()).unwrap();
         let name = |settings: &Settings| settings.get("application_name").unwrap().1;
         settings.set_local("application_name", "nobody").unwrap();
+        settings.commit();
         assert_eq!(name(&settings), "");
         settings.set("application_name", "a").unwrap();
         settings.begin();

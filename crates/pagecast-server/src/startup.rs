@@ -1,22 +1,19 @@
 //! The first words of a connection: TLS, who it is, and whether it only cancels another.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, GssEncRequest, NegotiateProtocolVersion, ParameterStatus, SecretKey, SslRequest,
 };
-use pgwire::messages::{
-    DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion, SslNegotiationMetaMessage,
-};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::TlsAcceptor;
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use super::frames::{Hello, Purpose, purpose};
 use super::problem::Problem;
 use super::settings::Settings;
 use super::users::Users;
@@ -27,24 +24,6 @@ const SCRAM: &str = "SCRAM-SHA-256";
 const TLS_HANDSHAKE: u8 = 0x16;
 /// What such a client must say that it wants to speak.
 pub(super) const ALPN: &[u8] = b"postgresql";
-
-/// What a connection is for.
-pub(super) enum Purpose {
-    Session(Hello),
-    /// To end what another connection runs.
-    Cancel {
-        pid: i32,
-        key: Vec<u8>,
-    },
-}
-
-/// What a client says of itself.
-pub(super) struct Hello {
-    pub(super) version: ProtocolVersion,
-    pub(super) parameters: BTreeMap<String, String>,
-    /// What it asked for that we do not have.
-    unsupported: Option<Vec<String>>,
-}
 
 impl Hello {
     pub(super) fn user(&self) -> Result<&str, Problem> {
@@ -87,7 +66,9 @@ pub(super) async fn negotiate(
             }
             continue;
         }
-        let purpose = purpose(frame)?;
+        let purpose = purpose(frame).map_err(|(major, minor)| {
+            Problem::fatal("0A000", format!("protocol {major}.{minor} is not spoken here; 3.0 and 3.2 are"))
+        })?;
         if tls.is_some() && !secured && matches!(purpose, Purpose::Session(_)) {
             return Err(Problem::fatal("28000", "this server takes connections over TLS only (sslmode=require)"));
         }
@@ -114,37 +95,6 @@ async fn secure(stream: &mut Option<MaybeTls>, tls: &TlsAcceptor) -> Result<(), 
     let secured = tls.accept(tcp).await.map_err(|error| Problem::fatal("08006", format!("no TLS: {error}")))?;
     *stream = Some(MaybeTls::Tls(Box::new(secured)));
     Ok(())
-}
-
-/// What the first message asks for.
-fn purpose(mut frame: BytesMut) -> Result<Purpose, Problem> {
-    let (major, minor) = ((&frame[4..6]).get_u16(), (&frame[6..8]).get_u16());
-    let mut context = DecodeContext::new(ProtocolVersion::PROTOCOL3_2);
-    context.awaiting_frontend_ssl = false;
-    let decoded = catch_unwind(AssertUnwindSafe(|| PgWireFrontendMessage::decode(&mut frame, &context)));
-    match decoded {
-        Ok(Ok(Some(PgWireFrontendMessage::CancelRequest(cancel)))) => {
-            Ok(Purpose::Cancel { pid: cancel.pid, key: key_bytes(&cancel.secret_key) })
-        }
-        Ok(Ok(Some(PgWireFrontendMessage::Startup(startup)))) if major == 3 => {
-            let mut parameters = startup.parameters;
-            let options: Vec<_> = parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
-            parameters.retain(|name, _| !name.starts_with("_pq_."));
-            let version = if minor >= 2 { ProtocolVersion::PROTOCOL3_2 } else { ProtocolVersion::PROTOCOL3_0 };
-            let unsupported = (!options.is_empty() || !matches!(minor, 0 | 2)).then_some(options);
-            Ok(Purpose::Session(Hello { version, parameters, unsupported }))
-        }
-        Ok(Ok(Some(PgWireFrontendMessage::SslNegotiation(SslNegotiationMetaMessage::None)))) | Ok(_) | Err(_) => {
-            Err(Problem::fatal("0A000", format!("protocol {major}.{minor} is not spoken here; 3.0 and 3.2 are")))
-        }
-    }
-}
-
-pub(super) fn key_bytes(key: &SecretKey) -> Vec<u8> {
-    match key {
-        SecretKey::I32(key) => key.to_be_bytes().to_vec(),
-        SecretKey::Bytes(bytes) => bytes.to_vec(),
-    }
 }
 
 /// Lets the client prove who it is, if there are users.

@@ -25,7 +25,7 @@ use pagecast_sql::{shape, weight};
 use super::problem::Problem;
 use super::rewrite;
 use super::settings::Settings;
-pub(super) use copy::Layout;
+pub(super) use copy::{Kind, Layout};
 pub(super) use own::Own;
 use own::{own, reset};
 use typed::typed;
@@ -72,7 +72,7 @@ pub(super) enum Work {
         name: String,
         values: Vec<Option<String>>,
     },
-    /// Sends rows as lines.
+    /// Sends rows as lines, or as bytes.
     Copy {
         rows: Box<Rows>,
         layout: Layout,

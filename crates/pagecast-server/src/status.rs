@@ -1,36 +1,31 @@
 //! How the server is, as a table (`SELECT * FROM pagecast.status`) and for Prometheus.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use arrow::array::{Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TableProvider};
-use datafusion::common::Result;
-use datafusion::datasource::{MemTable, TableType};
-use datafusion::logical_expr::Expr;
-use datafusion::physical_plan::ExecutionPlan;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session};
 
-use crate::catalog::DATABASE;
+use crate::catalog::{DATABASE, Made};
 use crate::server::Server;
 
 /// The schema of what is about the server itself.
 pub(crate) const OWN: &str = "pagecast";
 
-/// Names and numbers, as they are when a statement asks.
-#[derive(Debug)]
-struct Status {
-    server: Weak<Server>,
-    schema: SchemaRef,
-}
-
 /// Makes the table known to all connections.
 pub(crate) fn install(server: &Arc<Server>) -> anyhow::Result<()> {
     let fields = vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Int64, false)];
-    let status = Status { server: Arc::downgrade(server), schema: Arc::new(Schema::new(fields)) };
+    let (fields, from) = (Arc::new(Schema::new(fields)), Arc::downgrade(server));
+    let columns = Arc::clone(&fields);
+    let made = move |_: &dyn Session| {
+        let rows = from.upgrade().map_or_else(Vec::new, |server| server.numbers());
+        let names = StringArray::from_iter_values(rows.iter().map(|(name, _)| name));
+        let values = Int64Array::from_iter_values(rows.iter().map(|&(_, value)| value as i64));
+        Ok(RecordBatch::try_new(Arc::clone(&columns), vec![Arc::new(names), Arc::new(values)])?)
+    };
     let schema = MemorySchemaProvider::new();
-    schema.register_table("status".to_owned(), Arc::new(status))?;
+    schema.register_table("status".to_owned(), Made::of(fields, Box::new(made)))?;
     let catalog = server.engine.ctx.catalog(DATABASE).ok_or_else(|| anyhow!("the session has no {DATABASE}"))?;
     catalog.register_schema(OWN, Arc::new(schema))?;
     Ok(())
@@ -58,14 +53,12 @@ impl Server {
         }
         text
     }
-}
 
-impl Status {
-    fn rows(&self) -> Vec<(&'static str, u64)> {
-        let Some(server) = self.server.upgrade() else { return Vec::new() };
-        let pool = server.pool();
+    /// The numbers of server and pool, as they are when a statement asks.
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let pool = self.pool();
         let stats = pool.stats();
-        let mut rows = server.own_numbers().to_vec();
+        let mut rows = self.own_numbers().to_vec();
         rows.extend([
             ("scans", pool.scans().len() as u64),
             ("unordered_scans", pool.unordered_scans().len() as u64),
@@ -81,30 +74,5 @@ impl Status {
             ("bypassed_bytes", stats.bypassed_bytes),
         ]);
         rows
-    }
-}
-
-#[async_trait]
-impl TableProvider for Status {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.rows();
-        let names = StringArray::from_iter_values(rows.iter().map(|(name, _)| name));
-        let values = Int64Array::from_iter_values(rows.iter().map(|&(_, value)| value as i64));
-        let batch = RecordBatch::try_new(self.schema(), vec![Arc::new(names), Arc::new(values)])?;
-        MemTable::try_new(self.schema(), vec![vec![batch]])?.scan(session, projection, filters, limit).await
     }
 }

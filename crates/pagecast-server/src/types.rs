@@ -168,6 +168,37 @@ pub(super) fn in_sql(arrow: &DataType) -> ast::DataType {
     }
 }
 
+/// The type on the wire of what SQL names, where parameters can have it.
+pub(super) fn of_sql(data_type: &ast::DataType) -> Option<Type> {
+    use ast::{ArrayElemTypeDef, DataType, TimezoneInfo};
+    Some(match data_type {
+        DataType::Boolean | DataType::Bool => Type::BOOL,
+        DataType::SmallInt(_) | DataType::Int2(_) => Type::INT2,
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => Type::INT4,
+        DataType::BigInt(_) | DataType::Int8(_) => Type::INT8,
+        DataType::Real | DataType::Float4 => Type::FLOAT4,
+        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 | DataType::Float(_) => Type::FLOAT8,
+        DataType::Numeric(_) | DataType::Decimal(_) => Type::NUMERIC,
+        DataType::Text => Type::TEXT,
+        DataType::Varchar(_) | DataType::CharacterVarying(_) => Type::VARCHAR,
+        DataType::Bytea => Type::BYTEA,
+        DataType::Date => Type::DATE,
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIME,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIMESTAMP,
+        DataType::Timestamp(..) => Type::TIMESTAMPTZ,
+        DataType::Interval { .. } => Type::INTERVAL,
+        DataType::Custom(name, _) => match name.0.last()?.as_ident()?.value.to_ascii_lowercase().as_str() {
+            "oid" => Type::OID,
+            _ => return None,
+        },
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
+            let element = of_sql(element)?;
+            Some(array_of(&element)).filter(|array| self::element(array) == Some(&element))?
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

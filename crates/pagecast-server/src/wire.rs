@@ -1,16 +1,16 @@
-//! Messages of one connection: cut out of bytes within limits, and written with backpressure.
+//! Messages of one connection: read within limits, and written with backpressure.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
+use super::frames::{self, HEADER_BYTES, MOST_STARTUP_BYTES};
 use super::keeping::{Keeper, Kept};
 use super::problem::Problem;
 
@@ -18,16 +18,10 @@ use super::problem::Problem;
 const AHEAD: usize = 64;
 /// Output that waits before it is sent.
 const OUTPUT_BYTES: usize = 64 << 10;
-/// What a client may send before it is known: PostgreSQL's own limit.
-const MOST_STARTUP_BYTES: usize = 10_000;
 /// What a buffer grows by at least, and what is kept of one whose message was large.
 const BUFFER_BYTES: usize = 8 << 10;
 /// Messages that are larger count against the memory of their user.
 const LARGE_BYTES: usize = 64 << 10;
-/// Type and length.
-const HEADER_BYTES: usize = 5;
-/// The types of messages that a client has.
-const TYPES: &[u8] = b"BCDEFHPQSXcdfp";
 
 /// A message, with its part of the bytes that may wait.
 pub(super) struct Incoming {
@@ -50,8 +44,7 @@ pub(super) struct Reader<R> {
 impl<R: AsyncRead + Unpin> Reader<R> {
     /// For a client that is not known: its messages are short.
     pub(super) fn new(io: R, buffer: BytesMut, version: ProtocolVersion) -> Self {
-        let mut context = DecodeContext::new(version);
-        (context.awaiting_frontend_ssl, context.awaiting_frontend_startup) = (false, false);
+        let context = frames::context(version);
         Self { io, buffer, context, most_bytes: MOST_STARTUP_BYTES, keeper: None, kept: None }
     }
 
@@ -78,19 +71,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if !self.fill(HEADER_BYTES).await? {
             return Ok(None);
         }
-        if !TYPES.contains(&self.buffer[0]) {
-            return Err(Problem::fatal("08P01", format!("no message begins with byte {:#04x}", self.buffer[0])));
-        }
-        let bytes = (&self.buffer[1..HEADER_BYTES]).get_i32();
-        match usize::try_from(bytes) {
-            Ok(bytes) if bytes >= 4 && bytes <= self.most_bytes => Ok(Some(bytes + 1)),
-            _ => {
-                let (most, flag) =
-                    (self.most_bytes, if self.keeper.is_some() { "--max-message" } else { "before login" });
-                let what = format!("a message of {bytes} bytes is refused; at most {most} are taken ({flag})");
-                Err(Problem::fatal("08P01", what))
-            }
-        }
+        let limit = if self.keeper.is_some() { "--max-message" } else { "before login" };
+        let bytes = frames::message_bytes(&self.buffer, self.most_bytes, limit);
+        bytes.map(Some).map_err(|what| Problem::fatal("08P01", what))
     }
 
     async fn body(&mut self, bytes: usize) -> Result<Option<PgWireFrontendMessage>, Problem> {
@@ -102,14 +85,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             // Else the next message would be read into the memory of this one, and keep it.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
-        let context = &self.context;
-        // The decoder trusts lengths inside of a message, which may be anything. It sees the bytes
-        // of this message only, and what it does with wrong ones ends here.
-        let decoded = catch_unwind(AssertUnwindSafe(|| PgWireFrontendMessage::decode(&mut frame, context)));
-        match decoded {
-            Ok(Ok(Some(message))) => Ok(Some(message)),
-            _ => Err(Problem::fatal("08P01", "a message's contents do not fit its length")),
-        }
+        let wrong = || Problem::fatal("08P01", "a message's contents do not fit its length");
+        frames::decoded(&mut frame, &self.context).map(Some).ok_or_else(wrong)
     }
 
     /// Reads until `bytes` are there; `false` if the client has gone before. The buffer grows with
@@ -198,10 +175,8 @@ pub(super) async fn startup_frame<R: AsyncRead + Unpin>(
                 return Ok(None);
             }
         }
-        let bytes = (&buffer[..4]).get_u32() as usize;
-        if !(8..=MOST_STARTUP_BYTES).contains(&bytes) {
-            return Err(Problem::fatal("08P01", "this is no client of the PostgreSQL protocol"));
-        }
+        let wrong = || Problem::fatal("08P01", "this is no client of the PostgreSQL protocol");
+        let bytes = frames::startup_bytes(buffer).ok_or_else(wrong)?;
         if buffer.len() >= bytes {
             return Ok(Some(buffer.split_to(bytes)));
         }

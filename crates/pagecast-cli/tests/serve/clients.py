@@ -79,7 +79,12 @@ def copying(connection):
     with connection.cursor() as cursor:
         with cursor.copy("COPY (SELECT n_nationkey, n_name FROM nation ORDER BY 1) TO STDOUT") as copy:
             rows = list(copy.rows())
-    assert len(rows) == 25 and rows[0] == ("0", "ALGERIA"), rows[:2]
+        assert len(rows) == 25 and rows[0] == ("0", "ALGERIA"), rows[:2]
+        binary = "COPY (SELECT 12.50::numeric(5, 2), DATE '2024-02-29', NULL::text, ARRAY[1, 2]::int[]) TO STDOUT (FORMAT binary)"
+        with cursor.copy(binary) as copy:
+            copy.set_types(["numeric", "date", "text", "int4[]"])
+            rows = list(copy.rows())
+    assert rows == [(decimal.Decimal("12.50"), datetime.date(2024, 2, 29), None, [1, 2])], rows
 
 
 def options():

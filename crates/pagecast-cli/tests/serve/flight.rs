@@ -78,6 +78,10 @@ fn statements_are_answered_and_refused() {
             ("COPY lineitem TO '/tmp/x.csv'".into(), "COPY"),
             ("CREATE EXTERNAL TABLE x STORED AS CSV LOCATION '/etc/passwd'".into(), "CREATE EXTERNAL TABLE"),
             ("DELETE FROM nation".into(), "DELETE FROM"),
+            ("PREPARE q AS SELECT 1".into(), "write the SELECT with ?"),
+            ("EXECUTE q".into(), "write the SELECT with ?"),
+            ("COPY nation TO STDOUT".into(), "write the SELECT alone"),
+            ("SET LOCAL geqo = off".into(), "write SET"),
             ("EXPLAIN ANALYZE INSERT INTO nation SELECT * FROM nation".into(), "INSERT"),
         ] {
             let said = all(&mut client, &sql).await.unwrap_err();
@@ -90,6 +94,16 @@ fn statements_are_answered_and_refused() {
         let ticket = arrow_flight::sql::TicketStatementQuery { statement_handle: "DROP TABLE nation".into() };
         let forged = client.do_get(Ticket::new(ticket.as_any().encode_to_vec())).await;
         assert!(forged.err().unwrap().to_string().contains("25006"));
+        let text = |batches: &[RecordBatch]| batches[0].column(0).as_string::<i32>().value(0).to_owned();
+        for (sql, is) in [
+            ("SELECT set_config('application_name', 'job', false)", "job"),
+            ("SELECT set_config('application_name', 'once', true)", "once"),
+            ("SELECT current_setting('application_name')", "job"),
+        ] {
+            let rows: Vec<_> = all(&mut client, sql).await.unwrap();
+            let rows: Vec<_> = rows.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+            assert_eq!(text(&rows), is, "{sql}");
+        }
         // The errors have ended their statements alone.
         assert_eq!(number(&all(&mut client, "SELECT count(*) FROM nation").await.unwrap()), 25);
     });

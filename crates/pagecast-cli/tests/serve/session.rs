@@ -57,6 +57,55 @@ fn transactions_give_settings_back() {
     client.rows("SET client_encoding TO \"'utf-8'\"");
 }
 
+#[test]
+fn settings_are_set_by_a_function() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    let name = |client: &mut Client| one(client, "SELECT current_setting('application_name')");
+    client.query("SELECT set_config('application_name', 'job', false)");
+    assert_eq!(statuses(&client.until_ready()), ["application_name=job"]);
+    assert_eq!((name(&mut client), one(&mut client, "SHOW application_name")), ("job".into(), "job".into()));
+    // Nothing is set by what has no rows, by what fails, or beyond the end of a transaction.
+    assert!(
+        client.rows("SELECT set_config('application_name', 'none', false) FROM nation WHERE n_name = ''").is_empty()
+    );
+    assert_eq!(name(&mut client), "job");
+    let fails = "SELECT set_config('application_name', 'late', false), 1 / (n_nationkey - n_nationkey) FROM nation";
+    assert!(client.error(fails).starts_with("22012"));
+    assert!(client.error("SET application_name = late; SELECT 1 / 0").starts_with("22012"));
+    assert_eq!(name(&mut client), "job");
+    client.rows("BEGIN");
+    client.rows("SELECT set_config('statement_timeout', '5s', true), set_config('application_name', 'x', false)");
+    assert_eq!(one(&mut client, "SHOW statement_timeout"), "5000");
+    client.rows("COMMIT");
+    assert_eq!((one(&mut client, "SHOW statement_timeout"), name(&mut client)), ("0".into(), "x".into()));
+    client.rows("BEGIN");
+    client.rows("SELECT set_config('application_name', 'y', false)");
+    client.rows("ROLLBACK");
+    assert_eq!(name(&mut client), "x");
+    // Each in its place among others of the same message.
+    client.query("SET application_name = z; SELECT current_setting('application_name')");
+    assert_eq!(client.until_ready().iter().find_map(crate::wire::row_of).unwrap(), [Some("z".to_owned())]);
+}
+
+#[test]
+fn schemas_are_those_of_the_search_path() {
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    // As Grafana asks.
+    let path = "SELECT trim(s[i]) FROM string_to_array(current_setting('search_path'), ',') s";
+    for (set, schema, wanted) in [
+        ("SET search_path TO DEFAULT", "public", "t"),
+        ("SET search_path TO other, \"$user\"", "public", "f"),
+        ("SET search_path TO other, \"$user\"", "ada", "t"),
+        ("SELECT set_config('search_path', 'a, public', false)", "public", "t"),
+    ] {
+        client.rows(set);
+        assert_eq!(one(&mut client, &format!("SELECT '{schema}' IN ({path})")), wanted, "{set}");
+    }
+    assert_eq!(one(&mut client, &format!("SELECT 'public' NOT IN ({path})")), "f");
+}
+
 /// Connects with options; the answer to SHOW, or the error.
 fn with_options(server: &Server, options: &str, show: &str) -> String {
     let mut client = Client::open(server.port);
@@ -125,6 +174,28 @@ fn rows_are_copied_as_text_and_csv() {
     assert_eq!(one(&mut client, "SELECT 1"), "1");
 }
 
+#[test]
+fn rows_are_copied_in_the_binary_format() {
+    const MARK: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+    let server = server();
+    let mut client = Client::connect(server.port, "ada");
+    let mut copied = |sql: &str| {
+        client.query(sql);
+        let messages = client.until_ready();
+        let formats = messages.iter().find(|(kind, _)| *kind == b'H').unwrap().1.clone();
+        let data = messages.into_iter().filter(|(kind, _)| *kind == b'd').map(|(_, body)| body);
+        (formats, data.collect::<Vec<_>>())
+    };
+    let (formats, data) = copied("COPY (SELECT 7::int, NULL::text, 'ab') TO STDOUT WITH (FORMAT binary)");
+    assert_eq!(formats, [1, 0, 3, 0, 1, 0, 1, 0, 1]);
+    // As PostgreSQL does, the first row comes with what is before it, and the end alone.
+    let row = b"\0\x03\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\0\0\x02ab";
+    assert_eq!(data, [[MARK, row].concat(), b"\xff\xff".to_vec()]);
+    let (_, data) = copied("COPY (SELECT n_name FROM nation WHERE n_name = '') TO STDOUT WITH BINARY");
+    assert_eq!(data.concat(), [MARK, b"\xff\xff"].concat());
+    assert!(client.error("COPY nation TO STDOUT (FORMAT binary, HEADER)").starts_with("42601"));
+}
+
 /// The types of a statement's parameters, none of which the client tells.
 fn described(client: &mut Client, sql: &str) -> Vec<i32> {
     client.send(b'P', &[b"s\0".as_slice(), sql.as_bytes(), b"\0\0\0"].concat());
@@ -140,11 +211,11 @@ fn described(client: &mut Client, sql: &str) -> Vec<i32> {
 
 #[test]
 fn parameters_have_types_that_nobody_tells() {
-    let (int8, int4, float8, text, numeric, date) = (20, 23, 701, 25, 1700, 1082);
+    let (int8, int4, float8, text, varchar, numeric, date) = (20, 23, 701, 25, 1043, 1700, 1082);
     let server = server();
     let mut client = Client::connect(server.port, "ada");
     for (sql, types) in [
-        ("SELECT $1::float8", vec![float8]),
+        ("SELECT $1::float8, $2::float, $3::varchar", vec![float8, float8, varchar]),
         ("SELECT $1::int + 1", vec![int4]),
         ("SELECT n_name FROM nation WHERE n_nationkey > $1", vec![int8]),
         ("SELECT n_name FROM nation WHERE $1 < n_nationkey LIMIT $2", vec![int8, int8]),

@@ -15,6 +15,7 @@ use datafusion::prelude::SessionContext;
 
 use super::types;
 use super::{DATABASE, SCHEMA};
+use crate::meaning::by_arrays;
 use crate::settings;
 
 /// The numbers of tables that are found with their schema only: those of `information_schema`.
@@ -46,8 +47,6 @@ enum Answer {
     Visible,
     /// Its first argument.
     First,
-    /// Its second argument.
-    Second,
     /// A name as SQL writes it.
     Quoted,
 }
@@ -89,19 +88,13 @@ impl ScalarUDFImpl for Function {
         if let Answer::Always(value) = &self.answer {
             return Ok(ColumnarValue::Scalar(value.clone()));
         }
-        let all_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let count = if all_scalar { 1 } else { args.number_rows };
-        let arrays = args.args.into_iter().map(|value| value.into_array(count)).collect::<Result<Vec<_>>>()?;
-        let answered = self.answered(&arrays, count)?;
-        Ok(match all_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answered, 0)?),
-            false => ColumnarValue::Array(answered),
-        })
+        by_arrays(&args, |arguments| self.answered(arguments))
     }
 }
 
 impl Function {
-    fn answered(&self, arguments: &[ArrayRef], count: usize) -> Result<ArrayRef> {
+    fn answered(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
+        let count = arguments.first().map_or(1, |first| first.len());
         let text = |at: usize| column(arguments, at, &DataType::Utf8, self.name);
         let number = |at: usize| column(arguments, at, &DataType::Int64, self.name);
         Ok(match &self.answer {
@@ -161,7 +154,6 @@ impl Function {
             }
             Answer::Object => Arc::new(StringArray::from_iter_values(objects(arguments, count)?)),
             Answer::First => text(0)?,
-            Answer::Second => text(1)?,
             Answer::Quoted => {
                 let names = text(0)?;
                 Arc::new(StringArray::from_iter(names.as_string::<i32>().iter().map(|name| name.map(quoted))))
@@ -373,7 +365,6 @@ pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
         ("format", Answer::Filled),
         ("pg_table_is_visible", Answer::Visible),
         ("catalog_array_to_string", Answer::First),
-        ("set_config", Answer::Second),
         ("quote_ident", Answer::Quoted),
     ] {
         ctx.register_udf(Function::of(name, answer));

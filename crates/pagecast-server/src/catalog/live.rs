@@ -4,28 +4,27 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray, new_empty_array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, SchemaRef};
-use async_trait::async_trait;
+use arrow::datatypes::{DataType, Int32Type};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::datasource::{MemTable, TableType};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 
 use super::cells::{self, Row, Value, row};
 use super::columns::LIVE;
 use super::functions;
+use super::made::Made;
 use super::{DATABASE, DATABASE_OID, OWNER_OID, USER_OID};
 use crate::entries::{Entries, Entry, Transaction};
-use crate::problem::Refused;
-use crate::settings;
+use crate::meaning::{by_arrays, error};
+use crate::problem::{Problem, Refused};
+use crate::settings::Shared;
 
 /// Who asks.
 #[derive(Clone)]
@@ -36,7 +35,7 @@ pub(crate) struct Asker {
     /// Whether the user sees and ends what others run.
     pub(crate) administrator: bool,
     pub(crate) entries: Arc<Entries>,
-    pub(crate) entry: Option<Arc<Entry>>,
+    pub(crate) settings: Shared,
 }
 
 impl std::fmt::Debug for Asker {
@@ -48,12 +47,6 @@ impl std::fmt::Debug for Asker {
 impl Asker {
     fn may_see(&self, entry: &Entry) -> bool {
         self.administrator || entry.user == self.user
-    }
-
-    /// What a setting is for whoever asks.
-    fn setting(&self, name: &str) -> Option<String> {
-        let set = self.entry.as_ref().and_then(|entry| entry.at_rest().settings);
-        set.and_then(|set| set.get(name)).map(|(_, value)| value).or_else(|| settings::at_first(name))
     }
 
     /// Ends the statement of a connection, or the connection. Says whether there is one.
@@ -81,14 +74,14 @@ pub(crate) fn of_session(ctx: &SessionContext, asker: Asker) -> SessionContext {
     functions::of_user(&ctx, &asker.user);
     for (name, asks) in [
         ("current_setting", Asks::Setting),
+        ("set_config", Asks::Set),
+        ("in_search_path", Asks::Searched),
         ("pg_backend_pid", Asks::Number),
         ("pg_cancel_backend", Asks::Cancel),
         ("pg_terminate_backend", Asks::Terminate),
     ] {
-        let volatility = match asks {
-            Asks::Setting | Asks::Number => Volatility::Stable,
-            Asks::Cancel | Asks::Terminate => Volatility::Volatile,
-        };
+        // A setting may be another one as soon as `set_config` was called beside it.
+        let volatility = if asks == Asks::Number { Volatility::Stable } else { Volatility::Volatile };
         let signature = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility);
         let function = Function { name, asks, asker: Arc::clone(&asker), signature };
         ctx.register_udf(ScalarUDF::new_from_impl(function));
@@ -99,7 +92,12 @@ pub(crate) fn of_session(ctx: &SessionContext, asker: Asker) -> SessionContext {
 /// What is asked of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Asks {
+    /// What a setting is.
     Setting,
+    /// Sets it.
+    Set,
+    /// Whether tables of a schema are found without its name.
+    Searched,
     Number,
     Cancel,
     Terminate,
@@ -139,9 +137,9 @@ impl ScalarUDFImpl for Function {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.asks {
-            Asks::Setting => DataType::Utf8,
+            Asks::Setting | Asks::Set => DataType::Utf8,
             Asks::Number => DataType::Int32,
-            Asks::Cancel | Asks::Terminate => DataType::Boolean,
+            Asks::Searched | Asks::Cancel | Asks::Terminate => DataType::Boolean,
         })
     }
 
@@ -149,85 +147,90 @@ impl ScalarUDFImpl for Function {
         if self.asks == Asks::Number {
             return Ok(ColumnarValue::Scalar(ScalarValue::Int32(Some(self.asker.pid))));
         }
-        let (rows, name) = (args.number_rows, self.name);
-        let first = args.args.into_iter().next();
-        let first = first.ok_or_else(|| DataFusionError::Plan(format!("{name} takes an argument")))?;
-        let answered: ArrayRef = match self.asks {
-            Asks::Setting => {
-                let names = cast(&first.into_array(rows)?, &DataType::Utf8)?;
-                let values = names.as_string::<i32>().iter().map(|name| self.asker.setting(name?));
-                Arc::new(StringArray::from_iter(values))
-            }
-            _ => {
-                let pids = cast(&first.into_array(rows)?, &DataType::Int32)?;
-                let pids = pids.as_primitive::<Int32Type>().iter();
-                let end = |pid: Option<i32>| pid.map(|pid| self.asker.end(pid, self.asks == Asks::Terminate));
-                let ended = pids.map(|pid| end(pid).transpose()).collect::<Result<Vec<_>>>()?;
-                Arc::new(BooleanArray::from(ended))
-            }
-        };
-        match answered.len() {
-            1 => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&answered, 0)?)),
-            _ => Ok(ColumnarValue::Array(answered)),
+        // What has no rows changes nothing.
+        if args.number_rows == 0 {
+            return Ok(ColumnarValue::Array(new_empty_array(args.return_type())));
         }
+        by_arrays(&args, |arguments| self.answered(arguments))
     }
 }
 
-/// A table whose rows are made when a statement asks for them.
-#[derive(Debug)]
-struct Live {
-    name: &'static str,
-    columns: &'static str,
-    pool: Pool,
+impl Function {
+    fn answered(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
+        let missing = || error("42883", format!("{} takes more arguments", self.name));
+        let column = |at: usize, kind: &DataType| -> Result<ArrayRef> {
+            Ok(cast(arguments.get(at).ok_or_else(missing)?, kind)?)
+        };
+        if matches!(self.asks, Asks::Cancel | Asks::Terminate) {
+            let pids = column(0, &DataType::Int32)?;
+            let end = |pid: i32| self.asker.end(pid, self.asks == Asks::Terminate);
+            let ended = pids.as_primitive::<Int32Type>().iter().map(|pid| pid.map(end).transpose());
+            return Ok(Arc::new(ended.collect::<Result<BooleanArray>>()?));
+        }
+        let names = column(0, &DataType::Utf8)?;
+        let names = names.as_string::<i32>();
+        let flags = |at: usize| match column(at, &DataType::Boolean) {
+            Ok(flags) => flags.as_boolean().iter().map(|flag| flag == Some(true)).collect(),
+            Err(_) => vec![false; names.len()],
+        };
+        Ok(match self.asks {
+            Asks::Searched => {
+                let settings = self.asker.settings.lock();
+                let searched = names.iter().map(|name| Some(settings.searches(name?, &self.asker.user)));
+                Arc::new(searched.collect::<BooleanArray>())
+            }
+            Asks::Setting => {
+                let settings = self.asker.settings.lock();
+                let value = |(name, missing_ok): (Option<&str>, bool)| match name.map(|name| settings.named(name)) {
+                    Some(Err(_)) if missing_ok => Ok(None),
+                    value => value.transpose().map_err(external),
+                };
+                Arc::new(names.iter().zip(flags(1)).map(value).collect::<Result<StringArray>>()?)
+            }
+            _ => {
+                let (values, mut settings) = (column(1, &DataType::Utf8)?, self.asker.settings.lock());
+                let set = |((name, value), local): ((Option<&str>, Option<&str>), bool)| {
+                    let name = name.ok_or_else(|| error("22004", "SET requires parameter name"))?;
+                    settings.configure(name, value, local).map(Some).map_err(external)
+                };
+                let values = names.iter().zip(values.as_string::<i32>()).zip(flags(2)).map(set);
+                Arc::new(values.collect::<Result<StringArray>>()?)
+            }
+        })
+    }
+}
+
+fn external(problem: Problem) -> DataFusionError {
+    DataFusionError::External(Box::new(problem))
 }
 
 /// All tables of that kind.
 pub(super) fn all(pool: &Pool) -> impl Iterator<Item = (&'static str, Arc<dyn TableProvider>)> {
-    LIVE.iter().map(|&(name, columns)| -> (_, Arc<dyn TableProvider>) {
-        (name, Arc::new(Live { name, columns, pool: pool.clone() }))
+    LIVE.iter().map(|&(name, columns)| {
+        let pool = pool.clone();
+        let made = move |session: &dyn Session| {
+            let asker = session.config().get_extension::<Asker>();
+            let rows = asker.map_or_else(Vec::new, |asker| rows(name, &pool, &asker));
+            cells::batch(columns, &rows).map_err(|error| DataFusionError::Internal(error.to_string()))
+        };
+        (name, Made::of(cells::schema(columns), Box::new(made)))
     })
 }
 
-#[async_trait]
-impl TableProvider for Live {
-    fn schema(&self) -> SchemaRef {
-        cells::schema(self.columns)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let asker = session.config().get_extension::<Asker>();
-        let rows = asker.map_or_else(Vec::new, |asker| self.rows(&asker));
-        let batch = cells::batch(self.columns, &rows).map_err(|error| DataFusionError::Internal(error.to_string()))?;
-        MemTable::try_new(self.schema(), vec![vec![batch]])?.scan(session, projection, filters, limit).await
-    }
-}
-
-impl Live {
-    fn rows(&self, asker: &Asker) -> Vec<Row> {
-        match self.name {
-            "pg_roles" => roles(asker).map(|(oid, name)| role(oid, name)).collect(),
-            "pg_settings" => all_settings(asker),
-            "pg_stat_activity" => asker.entries.all().iter().map(|(pid, entry)| activity(asker, *pid, entry)).collect(),
-            "pg_stat_database" => {
-                let (stats, connected) = (self.pool.stats(), asker.entries.all().len() as i64);
-                vec![row! {
-                    datid: DATABASE_OID, datname: DATABASE, numbackends: connected,
-                    blks_read: stats.requests.saturating_sub(stats.hits) as i64, blks_hit: stats.hits as i64,
-                }]
-            }
-            "pg_user" => roles(asker).map(|(oid, name)| row! { usename: name, usesysid: oid }).collect(),
-            _ => Vec::new(),
+fn rows(name: &str, pool: &Pool, asker: &Asker) -> Vec<Row> {
+    match name {
+        "pg_roles" => roles(asker).map(|(oid, name)| role(oid, name)).collect(),
+        "pg_settings" => all_settings(asker),
+        "pg_stat_activity" => asker.entries.all().iter().map(|(pid, entry)| activity(asker, *pid, entry)).collect(),
+        "pg_stat_database" => {
+            let (stats, connected) = (pool.stats(), asker.entries.all().len() as i64);
+            vec![row! {
+                datid: DATABASE_OID, datname: DATABASE, numbackends: connected,
+                blks_read: stats.requests.saturating_sub(stats.hits) as i64, blks_hit: stats.hits as i64,
+            }]
         }
+        "pg_user" => roles(asker).map(|(oid, name)| row! { usename: name, usesysid: oid }).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -242,7 +245,6 @@ fn role(oid: i64, name: &str) -> Row {
 }
 
 fn all_settings(asker: &Asker) -> Vec<Row> {
-    let Some(set) = asker.entry.as_ref().and_then(|entry| entry.at_rest().settings) else { return Vec::new() };
     let setting = |(name, value, first, can_change): (&'static str, &str, &'static str, bool)| {
         row! {
             name: name, setting: value, category: "Client Connection Defaults", short_desc: "",
@@ -250,15 +252,15 @@ fn all_settings(asker: &Asker) -> Vec<Row> {
             source: if value == first { "default" } else { "session" }, boot_val: first, reset_val: first,
         }
     };
-    set.all().map(setting).collect()
+    asker.settings.lock().all().map(setting).collect()
 }
 
 /// A connection. What it asks is for its user and for admins.
 fn activity(asker: &Asker, pid: i32, entry: &Entry) -> Row {
-    let (rest, doing) = (entry.at_rest(), entry.doing());
-    let application = rest.settings.as_ref().and_then(|set| set.get("application_name")).map(|(_, name)| name);
+    let doing = entry.doing();
+    let application = entry.settings.lock().get("application_name").map(|(_, name)| name);
     let is_active = doing.as_ref().is_some_and(|doing| doing.done.is_none());
-    let state = match rest.transaction {
+    let state = match *entry.transaction.lock() {
         _ if is_active => "active",
         Transaction::None => "idle",
         Transaction::Open => "idle in transaction",

@@ -11,6 +11,7 @@ mod columns;
 mod functions;
 mod information;
 mod live;
+mod made;
 mod tables;
 mod types;
 
@@ -22,6 +23,7 @@ use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 
 pub(super) use live::{Asker, of_session};
+pub(super) use made::Made;
 pub(super) use tables::{has, is_empty};
 pub(super) use types::in_sql;
 

@@ -1,4 +1,4 @@
-//! Rows of a COPY, as lines of text or CSV.
+//! Rows of a COPY, as lines of text or CSV, or in the binary format.
 
 use bytes::{BufMut, BytesMut};
 use pagecast_sql::query::Query;
@@ -11,18 +11,21 @@ use super::Connection;
 use crate::execution::{self, Standing};
 use crate::problem::Problem;
 use crate::rows;
-use crate::statements::{Layout, Rows};
+use crate::statements::{Kind, Layout, Rows};
 use crate::stop::Stop;
 
+/// What rows in the binary format begin with: a mark, no flags, and no more of a header.
+const MARK: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
 impl<W: AsyncWrite + Unpin> Connection<W> {
-    /// Sends all rows of a query as lines.
+    /// Sends all rows of a query.
     pub(super) async fn copy(&mut self, rows: &Rows, layout: &Layout, stop: &mut Stop) -> Result<(), Problem> {
         let (query, standing) = execution::begin(&self.client, rows, Vec::new(), stop).await?;
         let held = query.held().clone();
-        held.counted(self.lines(query, standing, rows, layout, stop)).await
+        held.counted(self.copied(query, standing, rows, layout, stop)).await
     }
 
-    async fn lines(
+    async fn copied(
         &mut self,
         mut query: Query,
         mut standing: Standing,
@@ -31,23 +34,41 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         stop: &mut Stop,
     ) -> Result<(), Problem> {
         let columns = i16::try_from(rows.names.len()).unwrap_or(i16::MAX);
-        self.put(Reply::CopyOutResponse(CopyOutResponse::new(0, columns, vec![0; rows.names.len()])))?;
+        let (binary, mut next) = (layout.kind == Kind::Binary, BytesMut::new());
+        let format = i16::from(binary);
+        let formats = vec![format; rows.names.len()];
+        self.put(Reply::CopyOutResponse(CopyOutResponse::new(format as i8, columns, formats)))?;
+        if binary {
+            next.put_slice(MARK);
+        }
         if layout.header {
             let names: Vec<_> = rows.names.iter().map(|name| Some(name.as_str())).collect();
             self.put(Reply::CopyData(CopyData::new(line(&names, layout).freeze())))?;
         }
         let mut count = 0;
         while let Some(batch) = stop.of(query.next()).await? {
-            let texts = batch.columns().iter().map(rows::texts).collect::<anyhow::Result<Vec<_>>>()?;
+            let prepared = binary.then(|| rows::Rows::of(&rows.schema, &[1]).prepare(&batch)).transpose()?;
+            let texts = if binary { &[] } else { batch.columns() };
+            let texts = texts.iter().map(rows::texts).collect::<anyhow::Result<Vec<_>>>()?;
             for row in 0..batch.num_rows() {
-                let values: Vec<_> = texts.iter().map(|texts| rows::text_at(texts, row)).collect();
-                self.put(Reply::CopyData(CopyData::new(line(&values, layout).freeze())))?;
+                match &prepared {
+                    Some(prepared) => prepared.values(row, &mut next)?,
+                    None => {
+                        let values: Vec<_> = texts.iter().map(|texts| rows::text_at(texts, row)).collect();
+                        next = line(&values, layout);
+                    }
+                }
+                self.put(Reply::CopyData(CopyData::new(next.split().freeze())))?;
                 if self.writer.is_full() {
                     execution::flush(&mut standing, &self.client, &mut self.writer, stop).await?;
                 }
             }
             count += batch.num_rows();
             self.client.entry.sent(batch.num_rows());
+        }
+        if binary {
+            next.put_i16(-1);
+            self.put(Reply::CopyData(CopyData::new(next.freeze())))?;
         }
         self.put(Reply::CopyDone(CopyDone::new()))?;
         self.put(Reply::CommandComplete(CommandComplete::new(format!("COPY {count}"))))
@@ -64,7 +85,7 @@ fn line(values: &[Option<&str>], layout: &Layout) -> BytesMut {
         }
         match value {
             None => line.put_slice(layout.null.as_bytes()),
-            Some(text) if layout.csv => csv(text, layout, values.len() == 1, &mut line),
+            Some(text) if layout.kind == Kind::Csv => csv(text, layout, values.len() == 1, &mut line),
             Some(text) => escaped(text, layout.delimiter, &mut line),
         }
     }
@@ -122,10 +143,16 @@ mod tests {
 
     #[test]
     fn lines_are_those_of_postgresql() {
-        let text =
-            Layout { csv: false, delimiter: '\t', null: "\\N".to_owned(), header: false, quote: '"', escape: '"' };
+        let text = Layout {
+            kind: Kind::Text,
+            delimiter: '\t',
+            null: "\\N".to_owned(),
+            header: false,
+            quote: '"',
+            escape: '"',
+        };
         assert_eq!(shown(&[Some("a\tb"), None, Some("\\")], &text), "a\\tb\t\\N\t\\\\\n");
-        let csv = Layout { csv: true, delimiter: ',', null: String::new(), ..text };
+        let csv = Layout { kind: Kind::Csv, delimiter: ',', null: String::new(), ..text };
         assert_eq!(shown(&[Some("a,b"), None, Some(""), Some("\"q\"")], &csv), "\"a,b\",,\"\",\"\"\"q\"\"\"\n");
         assert_eq!(shown(&[Some("\\.")], &csv), "\"\\.\"\n");
     }

@@ -14,6 +14,7 @@ use pgwire::messages::extendedquery::{
     TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Reply, PgWireFrontendMessage as Message};
 use tokio::io::AsyncWrite;
 use tokio::sync::{mpsc, watch};
@@ -26,7 +27,7 @@ use crate::parameters;
 use crate::problem::Problem;
 use crate::rows::{self, Format};
 use crate::server::Client;
-use crate::settings::Settings;
+use crate::settings::{Settings, Shared};
 use crate::statements::{self, Own, Statement, Work};
 use crate::stop::{Closing, Stop, happens, shutdown};
 use crate::wire::{Incoming, Received, Writer};
@@ -44,7 +45,12 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A client that has proved who it is.
 pub(super) struct Connection<W> {
     pub(super) client: Client,
-    settings: Settings,
+    settings: Shared,
+    /// What they were when nothing was under way last. An error outside of a transaction brings
+    /// them back.
+    before: Settings,
+    /// What the client has heard of them.
+    told: Vec<(String, String)>,
     pub(super) writer: Writer<W>,
     messages: mpsc::Receiver<Received>,
     gone: watch::Receiver<bool>,
@@ -71,13 +77,15 @@ struct Named {
 impl<W: AsyncWrite + Unpin> Connection<W> {
     pub(super) fn new(
         client: Client,
-        settings: Settings,
+        settings: Shared,
         writer: Writer<W>,
         messages: mpsc::Receiver<Received>,
         gone: watch::Receiver<bool>,
         closing: watch::Receiver<Closing>,
     ) -> Self {
-        Self { client, settings, writer, messages, gone, closing, session: Session::default() }
+        let before = settings.lock().clone();
+        let (told, session) = (before.reported().collect(), Session::default());
+        Self { client, settings, before, told, writer, messages, gone, closing, session }
     }
 
     /// Answers until the client leaves or is told to.
@@ -119,8 +127,10 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
                 return Err(problem);
             }
             self.put(Reply::ErrorResponse(problem.response()))?;
-            if self.session.transaction == Transaction::Open {
-                self.session.transaction = Transaction::Failed;
+            match self.session.transaction {
+                Transaction::Open => self.session.transaction = Transaction::Failed,
+                Transaction::Failed => {}
+                Transaction::None => *self.settings.lock() = self.before.clone(),
             }
             if extended {
                 self.session.skipping = true;
@@ -193,7 +203,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             let mut stop = self.stop();
             self.client.entry.begin(shown(sql));
             let ran = async {
-                let planned = Statement::plan(&self.client.account.ctx, parsed, &[], &self.settings);
+                let settings = self.settings.lock().clone();
+                let planned = Statement::plan(&self.client.account.ctx, parsed, &[], &settings);
                 let statement = Arc::new(stop.of(planned).await?);
                 self.check_transaction(&statement)?;
                 if !statement.parameters.is_empty() {
@@ -223,8 +234,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
             (Some(parsed), true) => {
-                let mut stop = self.stop();
-                stop.of(Statement::plan(&self.client.account.ctx, parsed, &parse.type_oids, &self.settings)).await?
+                let (mut stop, settings) = (self.stop(), self.settings.lock().clone());
+                stop.of(Statement::plan(&self.client.account.ctx, parsed, &parse.type_oids, &settings)).await?
             }
             _ => return Err(Problem::error("42601", "a prepared statement is one statement, and not several")),
         };
@@ -344,12 +355,21 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             cancel: self.client.entry.cancel.subscribe(),
             gone: self.gone.clone(),
             closing: self.closing.clone(),
-            deadline: self.settings.statement_timeout().map(|limit| Instant::now() + limit),
+            deadline: self.settings.lock().statement_timeout().map(|limit| Instant::now() + limit),
         }
     }
 
+    /// Clients hear of each setting that is another by then.
     fn ready(&mut self) -> Result<(), Problem> {
-        self.client.entry.rest(self.session.transaction, &self.settings);
+        *self.client.entry.transaction.lock() = self.session.transaction;
+        if self.session.transaction == Transaction::None {
+            self.settings.lock().commit();
+        }
+        self.before = self.settings.lock().clone();
+        let told = std::mem::replace(&mut self.told, self.before.reported().collect());
+        for (name, value) in self.told.clone().into_iter().filter(|setting| !told.contains(setting)) {
+            self.put(Reply::ParameterStatus(ParameterStatus::new(name, value)))?;
+        }
         let status = match self.session.transaction {
             Transaction::None => TransactionStatus::Idle,
             Transaction::Open => TransactionStatus::Transaction,

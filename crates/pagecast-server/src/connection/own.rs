@@ -2,7 +2,6 @@
 
 use pgwire::messages::PgWireBackendMessage as Reply;
 use pgwire::messages::response::NoticeResponse;
-use pgwire::messages::startup::ParameterStatus;
 use tokio::io::AsyncWrite;
 
 use super::{Connection, Session, Transaction, no_portal};
@@ -10,65 +9,54 @@ use crate::problem::Problem;
 use crate::statements::Own;
 
 impl<W: AsyncWrite + Unpin> Connection<W> {
-    /// Does what a statement wants of the connection; the word that it is done with. Clients hear
-    /// of each setting that is another then.
+    /// Does what a statement wants of the connection; the word that it is done with.
     pub(super) fn own(&mut self, own: &Own) -> Result<&'static str, Problem> {
-        let before: Vec<_> = self.settings.reported().collect();
-        let tag = self.do_own(own)?;
-        let now: Vec<_> = self.settings.reported().collect();
-        for (name, value) in now.into_iter().filter(|setting| !before.contains(setting)) {
-            self.put(Reply::ParameterStatus(ParameterStatus::new(name, value)))?;
-        }
-        Ok(tag)
-    }
-
-    fn do_own(&mut self, own: &Own) -> Result<&'static str, Problem> {
         Ok(match own {
             Own::Begin => {
                 self.session.transaction = Transaction::Open;
-                self.settings.begin();
+                self.settings.lock().begin();
                 "BEGIN"
             }
             Own::Commit { chain } => self.end(true, *chain),
             Own::Rollback { chain } => self.end(false, *chain),
             Own::Savepoint(name) => {
                 self.check_open("SAVEPOINT")?;
-                self.settings.savepoint(name);
+                self.settings.lock().savepoint(name);
                 "SAVEPOINT"
             }
             Own::Release(name) => {
                 self.check_open("RELEASE SAVEPOINT")?;
-                self.settings.release(name)?;
+                self.settings.lock().release(name)?;
                 "RELEASE"
             }
             Own::RollbackTo(name) => {
                 self.check_open("ROLLBACK TO SAVEPOINT")?;
-                self.settings.roll_back_to(name)?;
+                self.settings.lock().roll_back_to(name)?;
                 self.session.transaction = Transaction::Open;
                 "ROLLBACK"
             }
             Own::Set(assignments) => {
                 // All of them or none.
-                let mut settings = self.settings.clone();
+                let mut settings = self.settings.lock().clone();
                 assignments.iter().try_for_each(|(name, value)| settings.set(name, value))?;
-                self.settings = settings;
+                *self.settings.lock() = settings;
                 "SET"
             }
             Own::SetLocal(assignments) => {
-                let mut settings = self.settings.clone();
+                let mut settings = self.settings.lock().clone();
                 assignments.iter().try_for_each(|(name, value)| settings.set_local(name, value))?;
-                self.settings = settings;
+                *self.settings.lock() = settings;
                 if self.session.transaction == Transaction::None {
                     self.warn("25P01", "SET LOCAL can only be used in transaction blocks")?;
                 }
                 "SET"
             }
             Own::Reset(name) => {
-                self.settings.reset(name)?;
+                self.settings.lock().reset(name)?;
                 "RESET"
             }
             Own::ResetAll => {
-                self.settings.reset_all();
+                self.settings.lock().reset_all();
                 "RESET"
             }
             Own::Deallocate(name) => {
@@ -90,7 +78,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             }
             Own::Discard => {
                 self.session = Session { transaction: self.session.transaction, ..Session::default() };
-                self.settings.reset_all();
+                self.settings.lock().reset_all();
                 "DISCARD ALL"
             }
             Own::Nothing(tag) => tag,
@@ -103,14 +91,15 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         self.session.transaction = Transaction::None;
         self.session.portals.clear();
         if commit {
-            self.settings.commit();
+            self.settings.lock().commit();
         } else {
-            self.settings.roll_back();
+            self.settings.lock().roll_back();
         }
         if chain && was != Transaction::None {
             self.session.transaction = Transaction::Open;
-            self.settings.begin();
+            self.settings.lock().begin();
         }
+        self.before = self.settings.lock().clone();
         if commit { "COMMIT" } else { "ROLLBACK" }
     }
 

@@ -53,7 +53,7 @@ pub(super) async fn run(
     busy: Arc<Busy>,
 ) -> Result<BoxStream<'static, Result<FlightData, Status>>, Problem> {
     let (server, account) = (Arc::clone(&session.server), Arc::clone(&session.account));
-    let registered = server.register(&session.user, KEY_BYTES)?;
+    let registered = server.register(&session.user, KEY_BYTES, &session.settings)?;
     let entry = Arc::clone(&registered.entry);
     entry.begin(Arc::clone(&statement.text));
     let mut stop = session.stop_of(&entry);

@@ -74,13 +74,13 @@ impl Asked {
             Work::Empty => Ok(()),
             Work::Own(own) => self.session.own(own),
             Work::Rows(_) => Err(Problem::error("42601", "this statement gives rows; ask for them by a query")),
-            Work::Declare { .. }
-            | Work::Fetch { .. }
-            | Work::Prepare { .. }
-            | Work::Execute { .. }
-            | Work::Copy { .. } => {
-                Err(Problem::error("0A000", "there are no cursors here: rows come as they are read"))
+            Work::Declare { .. } | Work::Fetch { .. } | Work::Copy { .. } => {
+                Err(Problem::error("0A000", "Flight SQL sends rows as they are read; write the SELECT alone"))
             }
+            Work::Prepare { .. } | Work::Execute { .. } => Err(Problem::error(
+                "0A000",
+                "Flight SQL prepares statements without PREPARE; write the SELECT with ? and give the driver its values",
+            )),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::entries::{Entry, shown};
 use crate::keeping::Kept;
 use crate::problem::Problem;
 use crate::server::{Account, Server};
-use crate::settings::Settings;
+use crate::settings::{Settings, Shared};
 use crate::statements::{self, Own, Statement};
 use crate::stop::Stop;
 
@@ -24,7 +24,7 @@ pub(super) struct Session {
     pub(super) server: Arc<Server>,
     pub(super) user: String,
     pub(super) account: Arc<Account>,
-    settings: Mutex<Settings>,
+    pub(super) settings: Shared,
     prepared: Mutex<Statements>,
 }
 
@@ -43,12 +43,12 @@ pub(super) struct Prepared {
 
 impl Session {
     pub(super) fn new(server: &Arc<Server>, user: &str) -> Result<Self, Problem> {
-        let settings = Settings::of(user, server.limits.statement_timeout, &BTreeMap::new())?;
+        let settings = Settings::of(user, server.limits.statement_timeout, &BTreeMap::new())?.shared();
         Ok(Self {
             server: Arc::clone(server),
             user: user.to_owned(),
-            account: server.account_of(user)?,
-            settings: Mutex::new(settings),
+            account: server.account_of(user, &settings)?,
+            settings,
             prepared: Mutex::default(),
         })
     }
@@ -60,6 +60,8 @@ impl Session {
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
             (Some(parsed), true) => {
+                // What lasts for a transaction has lasted for the statement before.
+                self.settings.lock().commit();
                 let settings = self.settings.lock().clone();
                 let plan = Statement::plan(&self.account.ctx, parsed, &[], &settings);
                 self.stop_alone().of(plan).await?

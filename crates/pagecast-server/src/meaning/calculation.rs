@@ -116,7 +116,7 @@ pub(super) fn call(
 }
 
 /// Runs what works on arrays: constants are arrays of one row, and give a constant.
-pub(super) fn by_arrays(
+pub(in super::super) fn by_arrays(
     args: &ScalarFunctionArgs,
     run: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
@@ -131,7 +131,7 @@ pub(super) fn by_arrays(
 }
 
 /// An error that keeps its class on its way through DataFusion.
-pub(super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
+pub(in super::super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
     DataFusionError::External(Box::new(Problem::error(code, message)))
 }
 

@@ -1,8 +1,14 @@
 //! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages
 //! of whole numbers. They round the other way where two numbers are equally near.
 
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, lit};
+
+use super::calculation::{Gives, by_arrays, call, refused};
+use crate::decimals;
 
 /// What an expression is looked up in: the plans below it, and the columns that they give.
 pub(super) struct Below<'a> {
@@ -45,6 +51,23 @@ pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
             .any(|input| input.schema().maybe_index_of_column(column).is_some_and(|at| column_is_numeric(input, at))),
         _ => false,
     }
+}
+
+/// The text of a number that has at most ten digits behind the point, as a numeric has here that
+/// says nothing of them.
+pub(super) fn in_ten_digits(text: Expr) -> Expr {
+    let run = |args: &ScalarFunctionArgs| {
+        by_arrays(args, |arrays| {
+            let texts = cast(&arrays[0], &DataType::Utf8)?;
+            match texts.as_string::<i32>().iter().flatten().find(|text| decimals::behind_the_point(text) > 10) {
+                Some(text) => Err(refused(format!(
+                    "numeric keeps ten digits behind the point here, and {text} has more; write numeric(38, 20)"
+                ))),
+                None => Ok(texts),
+            }
+        })
+    };
+    call("in_ten_digits", Gives::Always(DataType::Utf8), run, vec![text])
 }
 
 /// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it. Whole ones are added

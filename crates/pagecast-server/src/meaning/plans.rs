@@ -16,8 +16,11 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Logical
 use super::calculation::refused;
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
-use super::{arithmetic, texts};
+use super::{arithmetic, numerics, texts};
 use crate::types::canonical;
+
+/// A numeric that says nothing of its digits.
+const BARE: DataType = DataType::Decimal128(38, 10);
 
 /// What PostgreSQL means by a plan.
 pub(in super::super) fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -209,9 +212,11 @@ impl Rule<'_> {
             | DataType::Decimal128(..)
                 if is_text(&from) =>
             {
+                let digits = if to == BARE { numerics::in_ten_digits(inner) } else { inner };
                 // Blanks around a number are none of it.
-                Some(Expr::Cast(Cast::new(Box::new(btrim().call(vec![inner])), to.clone())))
+                Some(Expr::Cast(Cast::new(Box::new(btrim().call(vec![digits])), to.clone())))
             }
+            DataType::List(_) if is_text(&from) => Some(texts::list_of(inner, &to)),
             DataType::Date32 | DataType::Timestamp(..) if is_text(&from) => texts::moment_of(inner, &to),
             DataType::Timestamp(_, Some(zone)) if zone.as_ref() != "+00:00" => at_time_zone(inner, &from, &to),
             DataType::Utf8 | DataType::Utf8View if has_own_text(&from) => Some(texts::text_of(inner)),

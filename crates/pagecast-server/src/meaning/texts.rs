@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array, ListArray, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, ListArray, TimestampMicrosecondArray, new_empty_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF};
 
-use super::calculation::{Gives, by_arrays, call, error, function};
+use super::calculation::{Gives, by_arrays, call, error, function, refused};
 use super::calendar::{days_in, days_of, is_year};
+use crate::problem::Problem;
 use crate::rows::{self, DAY};
+use crate::{decimals, parameters};
 
 /// A value as its text. Of a truth value it is the letter t or f.
 pub(super) fn text_of(expr: Expr) -> Expr {
@@ -51,6 +53,39 @@ pub(super) fn array_or_empty() -> ScalarUDF {
             let DataType::List(element) = lists.data_type() else { return Ok(Arc::clone(&arrays[0])) };
             Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, None)?) as ArrayRef)
         })
+    })
+}
+
+/// An array of a text such as `{1,NULL,"two words"}`.
+pub(super) fn list_of(text: Expr, kind: &DataType) -> Expr {
+    let run = |args: &ScalarFunctionArgs| {
+        by_arrays(args, |arrays| {
+            let (texts, kind) = (cast(&arrays[0], &DataType::Utf8)?, args.return_type());
+            let lists = texts.as_string::<i32>().iter().map(|text| list(text, kind)).collect::<Result<Vec<_>>>()?;
+            match lists.is_empty() {
+                true => Ok(new_empty_array(kind)),
+                false => ScalarValue::iter_to_array(lists),
+            }
+        })
+    };
+    call("list_of", Gives::Always(kind.clone()), run, vec![text])
+}
+
+fn list(text: Option<&str>, kind: &DataType) -> Result<ScalarValue> {
+    let Some(text) = text else { return ScalarValue::try_new_null(kind) };
+    if text.trim_start().starts_with('[') || text.replace(char::is_whitespace, "").starts_with("{{") {
+        return Err(refused("arrays have one dimension here, which counts from 1; write {a,b}"));
+    }
+    let read = parameters::of_text(text, kind).and_then(|list| match decimals::are_both(&list.data_type(), kind) {
+        // No digit may go.
+        true if list.cast_to(kind)?.cast_to(&list.data_type())? != list => {
+            Err(refused("an array of numeric keeps ten digits behind the point here; write numeric(38, 20)[]"))
+        }
+        _ => list.cast_to(kind),
+    });
+    read.map_err(|problem| match Problem::of(&problem) {
+        problem if problem.code == "0A000" => error(problem.code, problem.message),
+        problem => error("22P02", problem.message),
     })
 }
 

@@ -4,16 +4,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, TimezoneInfo, Value, ValueWithSpan, visit_expressions, visit_expressions_mut,
+    BinaryOperator, CaseWhen, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value,
+    ValueWithSpan, visit_expressions, visit_expressions_mut,
 };
 use pgwire::api::Type;
 
 use super::empty::is_ours;
 use super::{call, call_with, column_name, take};
-use crate::catalog::{self, CATALOG, SCHEMA};
-use crate::types::{array_of, element as array_element};
+use crate::catalog::{self, CATALOG};
+use crate::types::of_sql;
 
 /// Columns that every table of PostgreSQL has and no list of columns shows. Nothing changes here.
 const HIDDEN: &[&str] = &["cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"];
@@ -202,8 +202,8 @@ pub(super) fn schemas(expr: &mut Expr) -> Option<Expr> {
     if !subquery.to_string().to_ascii_lowercase().contains("current_setting('search_path')") {
         return None;
     }
-    let list = vec![Expr::value(Value::SingleQuotedString(SCHEMA.to_owned()))];
-    Some(Expr::InList { expr: Box::new(take(inner)), list, negated: *negated })
+    let searched = call("in_search_path", take(inner));
+    Some(if *negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(searched) } } else { searched })
 }
 
 /// A function in the place of a table that is a table here; or what such a function counts to.
@@ -242,7 +242,7 @@ pub(crate) fn oids(statement: &Statement, told: &[u32]) -> Vec<u32> {
     let _ = visit_expressions(statement, |expr| {
         let (value, kind) = match expr {
             Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
-                (&**expr, type_of(data_type))
+                (&**expr, of_sql(data_type))
             }
             value => (value, None),
         };
@@ -264,33 +264,4 @@ fn parameter(expr: &Expr) -> Option<usize> {
     let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expr else { return None };
     let number = name.strip_prefix('$')?.parse().ok()?;
     (1..=usize::from(u16::MAX)).contains(&number).then_some(number)
-}
-
-/// The type on the wire of what SQL names, where parameters can have it.
-fn type_of(data_type: &DataType) -> Option<Type> {
-    Some(match data_type {
-        DataType::Boolean | DataType::Bool => Type::BOOL,
-        DataType::SmallInt(_) | DataType::Int2(_) => Type::INT2,
-        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => Type::INT4,
-        DataType::BigInt(_) | DataType::Int8(_) => Type::INT8,
-        DataType::Real | DataType::Float4 => Type::FLOAT4,
-        DataType::Double(_) | DataType::DoublePrecision | DataType::Float8 => Type::FLOAT8,
-        DataType::Numeric(_) | DataType::Decimal(_) => Type::NUMERIC,
-        DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_) => Type::TEXT,
-        DataType::Bytea => Type::BYTEA,
-        DataType::Date => Type::DATE,
-        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIME,
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::TIMESTAMP,
-        DataType::Timestamp(..) => Type::TIMESTAMPTZ,
-        DataType::Interval { .. } => Type::INTERVAL,
-        DataType::Custom(name, _) => match name.0.last()?.as_ident()?.value.to_ascii_lowercase().as_str() {
-            "oid" => Type::OID,
-            _ => return None,
-        },
-        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => {
-            let element = type_of(element)?;
-            Some(array_of(&element)).filter(|array| array_element(array) == Some(&element))?
-        }
-        _ => return None,
-    })
 }

@@ -121,14 +121,17 @@ impl Prepared {
     fn write_at(&self, start: usize, row: usize, out: &mut BytesMut) -> anyhow::Result<()> {
         out.put_u8(MESSAGE_TYPE_BYTE_DATA_ROW);
         out.put_i32(0);
-        out.put_u16(u16::try_from(self.columns.len()).map_err(|_| anyhow!("a row has at most 65535 columns here"))?);
-        for column in &self.columns {
-            column.write(row, out)?;
-        }
+        self.values(row, out)?;
         let bytes = i32::try_from(out.len() - start - 1);
         let bytes = bytes.map_err(|_| anyhow!("a row of more than 2 GiB does not fit into a message"))?;
         out[start + 1..start + 5].copy_from_slice(&bytes.to_be_bytes());
         Ok(())
+    }
+
+    /// Writes how many values a row has, and each of them.
+    pub(super) fn values(&self, row: usize, out: &mut BytesMut) -> anyhow::Result<()> {
+        out.put_u16(u16::try_from(self.columns.len()).map_err(|_| anyhow!("a row has at most 65535 columns here"))?);
+        self.columns.iter().try_for_each(|column| column.write(row, out))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `COPY ... TO STDOUT`: what is copied, and how its lines are laid out.
+//! `COPY ... TO STDOUT`: what is copied, and how it is laid out.
 
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement as Ast,
@@ -8,10 +8,18 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::problem::Problem;
 
+/// What rows are written as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Kind {
+    Text,
+    Csv,
+    Binary,
+}
+
 /// How values are laid out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Layout {
-    pub(in super::super) csv: bool,
+    pub(in super::super) kind: Kind,
     pub(in super::super) delimiter: char,
     pub(in super::super) null: String,
     pub(in super::super) header: bool,
@@ -45,12 +53,13 @@ pub(super) fn query(ast: &Ast) -> Result<Option<(String, Layout)>, Problem> {
 fn layout(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Layout, Problem> {
     let refused =
         |what: &str| Err(Problem::error("0A000", format!("COPY with {what} is not answered here; leave it out")));
-    let (mut csv, mut header, mut delimiter, mut null) = (false, false, None, None);
+    let (mut kind, mut header, mut delimiter, mut null) = (Kind::Text, false, None, None);
     let (mut quote, mut escape) = (None, None);
     for option in options {
         match option {
-            CopyOption::Format(name) if name.value.eq_ignore_ascii_case("csv") => csv = true,
-            CopyOption::Format(name) if name.value.eq_ignore_ascii_case("text") => csv = false,
+            CopyOption::Format(name) if name.value.eq_ignore_ascii_case("csv") => kind = Kind::Csv,
+            CopyOption::Format(name) if name.value.eq_ignore_ascii_case("text") => kind = Kind::Text,
+            CopyOption::Format(name) if name.value.eq_ignore_ascii_case("binary") => kind = Kind::Binary,
             CopyOption::Delimiter(mark) => delimiter = Some(*mark),
             CopyOption::Null(text) => null = Some(text.clone()),
             CopyOption::Header(wanted) => header = *wanted,
@@ -62,11 +71,12 @@ fn layout(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Layout,
     }
     for option in legacy {
         match option {
+            CopyLegacyOption::Binary => kind = Kind::Binary,
             CopyLegacyOption::Delimiter(mark) => delimiter = Some(*mark),
             CopyLegacyOption::Null(text) => null = Some(text.clone()),
             CopyLegacyOption::Header => header = true,
             CopyLegacyOption::Csv(options) => {
-                csv = true;
+                kind = Kind::Csv;
                 for option in options {
                     match option {
                         CopyLegacyCsvOption::Header => header = true,
@@ -79,9 +89,13 @@ fn layout(options: &[CopyOption], legacy: &[CopyLegacyOption]) -> Result<Layout,
             other => return refused(&other.to_string()),
         }
     }
-    let quote = quote.unwrap_or('"');
+    if kind == Kind::Binary && (header || delimiter.is_some() || null.is_some() || quote.or(escape).is_some()) {
+        let what = "COPY in the binary format has no HEADER, DELIMITER, NULL, QUOTE and ESCAPE; leave them out";
+        return Err(Problem::error("42601", what));
+    }
+    let (quote, csv) = (quote.unwrap_or('"'), kind == Kind::Csv);
     let layout = Layout {
-        csv,
+        kind,
         delimiter: delimiter.unwrap_or(if csv { ',' } else { '\t' }),
         null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
         header,

@@ -14,7 +14,6 @@ use pagecast_sql::formats::Format;
 use pagecast_sql::query::{Ended, Query};
 use pgwire::api::Type;
 
-use super::prepared;
 use crate::meaning;
 use crate::problem::Problem;
 use crate::rewrite;
@@ -33,7 +32,6 @@ pub(super) async fn typed(
     ast: Ast,
     oids: &[u32],
 ) -> Result<(LogicalPlan, Vec<(u32, DataType)>), Problem> {
-    let oids = &prepared::told(&ast, oids);
     let told: Vec<Option<DataType>> = oids.iter().map(|&oid| types::of_parameter(oid)).collect();
     let (plan, found) = match plan(ctx, ast.clone()).await {
         Ok(plan) => {

@@ -12,9 +12,10 @@ URI = f"postgresql://adbc@127.0.0.1:{sys.argv[1]}/pagecast"
 COPY = "adbc.postgresql.use_copy"
 
 
-def rows(connection, sql, given=None, copy=False):
+def rows(connection, sql, given=None, copy=True):
     with connection.cursor() as cursor:
-        cursor.adbc_statement.set_options(**{COPY: "true" if copy else "false"})
+        if not copy:
+            cursor.adbc_statement.set_options(**{COPY: "false"})
         cursor.execute(sql, given)
         return cursor.fetch_arrow_table()
 
@@ -66,11 +67,10 @@ def errors(connection):
 
 
 with dbapi.connect(URI, autocommit=True) as connection:
-    values(connection, copy=False)
+    for copy in (True, False):
+        values(connection, copy)
+        assert rows(connection, "SELECT l_orderkey, l_comment FROM lineitem", copy=copy).num_rows > 50_000
+        assert rows(connection, "SELECT 1 AS a WHERE false", copy=copy).num_rows == 0
     parameters(connection)
     metadata(connection)
     errors(connection)
-    assert rows(connection, "SELECT l_orderkey, l_comment FROM lineitem").num_rows > 50_000
-    if sys.argv[2:] == ["copy"]:
-        values(connection, copy=True)
-        assert rows(connection, "SELECT l_orderkey, l_comment FROM lineitem", copy=True).num_rows > 50_000
