@@ -217,7 +217,7 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
             buffer.uses = buffer.uses.with(KEPT);
             choice.kept += 1;
         }
-        buffer.usage = buffer.usage.clamp(1, KEEPS);
+        buffer.usage = if buffer.predicted { buffer.usage.clamp(1, KEEPS) } else { buffer.usage.max(1) };
     }
     let pace = buffers.len() / victims.max(1);
     for buffer in buffers {

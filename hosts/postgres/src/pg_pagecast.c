@@ -37,6 +37,7 @@ int			pagecast_memory = 8 * 1024;
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
 	{"freelist", MODE_FREELIST, false},
+	{"clock", MODE_CLOCK, false},
 	{NULL, 0, false}
 };
 

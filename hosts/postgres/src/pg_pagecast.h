@@ -37,7 +37,8 @@ typedef enum ScanKind
 typedef enum EvictionMode
 {
 	MODE_STEERING,
-	MODE_FREELIST
+	MODE_FREELIST,
+	MODE_CLOCK					/* the server chooses; for ablations */
 } EvictionMode;
 
 /* A registered scan, beside the predictor's own record of it and under the same number. */
@@ -340,7 +341,7 @@ extern bool index_order(IndexOrder *order, Relation index, Relation table, const
 extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
-extern void observe_sequential_scan(SeqScanState *node, const PlanState *gather);
+extern void observe_sequential_scan(SeqScanState *node, const PlanState *gather, bool feeds_lookups);
 
 /* cooperation.c, chunk_handout.c */
 #define NO_CHUNK UINT32_MAX
@@ -442,6 +443,7 @@ typedef struct CooperativeScan
 				asked;			/* where the next chunk begins, if the kernel was asked for it */
 } CooperativeScan;
 
+extern bool is_large_table(BlockNumber blocks);
 extern void cooperative_scan_permit(QueryDesc *query);
 extern bool cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration, const PlanState *gather);
 extern void cooperative_scan_restart(CooperativeScan *scan);

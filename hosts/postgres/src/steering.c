@@ -165,6 +165,8 @@ make_room(int64 blocks)
 	uint32		window = Min(pagecast_samples * victims, Max(NBuffers / 8, Min(pagecast_samples, NBuffers)));
 	uint64		start;
 
+	if (pagecast_mode == MODE_CLOCK)
+		return;
 	if (pagecast_mode == MODE_FREELIST)
 	{
 		if (!have_free_buffer())
