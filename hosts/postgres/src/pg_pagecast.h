@@ -134,6 +134,10 @@ typedef struct SharedState
 {
 	LWLock	   *lock;
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
+	pg_atomic_uint64 rests_until,	/* the hand is not steered before */
+				rest;			/* for how long it is not, the next time */
+	pg_atomic_uint64 kept_then,	/* counters when it was last looked whether steering pays */
+				saved_then;
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
@@ -158,6 +162,8 @@ extern bool pagecast_enabled;
 extern int	pagecast_mode;
 extern int	pagecast_samples;
 extern int	pagecast_bulk;
+extern int	pagecast_frequency;
+extern int	pagecast_fallback;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
 extern bool pagecast_cooperation;
@@ -165,8 +171,8 @@ extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
 
 /* Limits of pg_pagecast.samples and .bulk. */
-#define MOST_SAMPLES 64
-#define MOST_BULK 64
+#define MOST_SAMPLES 100
+#define MOST_BULK 100
 
 /* pg_pagecast.c: whether the server was started with the library. */
 extern bool pagecast_loaded(void);
@@ -201,6 +207,7 @@ extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool came_in);
+extern void registration_count_found(Registration *registration, BlockNumber block, Buffer buffer);
 extern void registration_finish(Registration *registration);
 extern void registration_mark_ended(const Registration *registration);
 extern void registration_end(Registration *registration);

@@ -414,6 +414,20 @@ registration_count(Registration *registration, BlockNumber block, Buffer buffer,
 		flush_counts(registration);
 }
 
+/* Notes that an index scan has found `block` in `buffer`, which it holds: whether it was kept. What
+ * it comes back to is left to the usage counts. */
+void
+registration_count_found(Registration *registration, BlockNumber block, Buffer buffer)
+{
+	uint64		uses = pg_atomic_read_u64(&buffer_uses[buffer - 1]);
+
+	registration->hits++;
+	if (!predictor_found(&uses, registration->name, block))
+		return;
+	pg_atomic_write_u64(&buffer_uses[buffer - 1], uses);
+	registration->saved++;
+}
+
 /* Ends the scan, if it is this process's to end. */
 void
 registration_finish(Registration *registration)
