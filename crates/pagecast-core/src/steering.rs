@@ -210,7 +210,7 @@ pub struct Choice {
     pub by_uses: u32,
     /// Buffers that the hand will take.
     pub given: u32,
-    /// Buffers that it would have taken and now will not.
+    /// Buffers that it would have taken and now will not, for a scan wants them.
     pub kept: u32,
 }
 
@@ -251,7 +251,8 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, switches: Switches, ora
             buffer.uses = buffer.uses.without(KEPT);
             continue;
         }
-        if buffer.usage == 0 {
+        // Whether somebody finds what is kept by its uses is not seen, and so not asked.
+        if buffer.usage == 0 && buffer.predicted {
             buffer.uses = buffer.uses.with(KEPT);
             choice.kept += 1;
         }

@@ -179,8 +179,8 @@ format_shared_memory(void)
 	pg_atomic_init_u64(&shared->frontier, 0);
 	pg_atomic_init_u64(&shared->rests_until, 0);
 	pg_atomic_init_u64(&shared->rest, 0);
-	pg_atomic_init_u64(&shared->kept_then, 0);
-	pg_atomic_init_u64(&shared->saved_then, 0);
+	pg_atomic_init_u64(&shared->tried, 0);
+	pg_atomic_init_u64(&shared->paid, 0);
 	pg_atomic_init_u32(&shared->active, 0);
 	pg_atomic_init_u64(&shared->refusal_told, 0);
 	for (int i = 0; i < COUNTERS; i++)

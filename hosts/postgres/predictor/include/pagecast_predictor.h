@@ -92,7 +92,7 @@ typedef struct PredictorChoice
 	uint32_t	predicted;		/* buffers that a scan wants */
 	uint32_t	by_uses;		/* buffers that were judged by their uses */
 	uint32_t	given;			/* buffers that the hand will take */
-	uint32_t	kept;			/* buffers that it would have taken otherwise */
+	uint32_t	kept;			/* buffers that it would have taken otherwise, and a scan wants */
 } PredictorChoice;
 
 static inline uint64_t
