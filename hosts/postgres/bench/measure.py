@@ -55,11 +55,12 @@ class Bench:
                 session.execute("analyze lineitem")
                 session.execute("checkpoint")
 
-    def run(self, workload: Workload, variant: str, seed: int, streams: int, length: int, keep_rows: bool = False) -> dict:
-        """Measures one variant; all that it returns goes into the report. With `keep_rows` each query
+    def run(self, workload: Workload, variant: str | dict, seed: int, streams: int, length: int, keep_rows: bool = False) -> dict:
+        """Measures one variant, by its name or as settings; all that it returns goes into the report. With `keep_rows` each query
         has its rows, too."""
-        settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
-        loads_ours = bool(VARIANTS[variant])
+        of_variant = VARIANTS[variant] if isinstance(variant, str) else variant
+        settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **of_variant, **self.settings}
+        loads_ours = bool(of_variant)
         if not loads_ours:
             settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
         lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]
