@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU64;
 use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Chunk, Take, Unit};
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
-use pagecast_core::steering::{Candidate, Uses, choose, pass};
+use pagecast_core::steering::{Candidate, Switches, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId};
 
 static MEMORY: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
@@ -103,7 +103,7 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let uses = Uses::default().read_by_scan(page, 1, true, 0).0;
     let mut buffers = [Candidate { page, uses, wanted_in: 0, frame: 0, usage: 1, predicted: false }; 20];
     let victims = buffers.len().saturating_sub(arguments as usize);
-    if choose(&mut buffers, victims, &predictor, 2000).given != 19 || buffers[19].usage != 1 {
+    if choose(&mut buffers, victims, Switches::default(), &predictor, 2000).given != 19 || buffers[19].usage != 1 {
         return 8;
     }
     pass(&mut buffers);

@@ -86,7 +86,7 @@ COMMENT ON COLUMN pg_pagecast_stats.steered IS 'buffers looked at ahead of the c
 COMMENT ON COLUMN pg_pagecast_stats.predictions IS 'of the buffers looked at those that a scan wanted';
 COMMENT ON COLUMN pg_pagecast_stats.by_uses IS 'of the buffers looked at those that were judged by their usage counts';
 COMMENT ON COLUMN pg_pagecast_stats.evictions IS 'of the buffers looked at those that were left for the hand to take';
-COMMENT ON COLUMN pg_pagecast_stats.kept IS 'of the buffers looked at those that the hand would have taken and that were kept from it';
+COMMENT ON COLUMN pg_pagecast_stats.kept IS 'of the buffers looked at those that the hand would have taken and that were kept from it for a scan';
 COMMENT ON COLUMN pg_pagecast_stats.hits IS 'blocks that registered scans found in shared buffers';
 COMMENT ON COLUMN pg_pagecast_stats.reads IS 'blocks that registered scans read from the kernel or the device';
 COMMENT ON COLUMN pg_pagecast_stats.saved IS 'of the blocks found those that the server''s clock would have evicted';

@@ -10,6 +10,7 @@
 //! * [`cooperation`]: which stretch of a table each running scan reads next, and what is loaded for
 //!   whom. Plain `core`.
 //! * [`positions`]: rows of a table that has changed, and where they are stored. Feature `alloc`.
+//! * [`recurrence`]: what the usual time between the uses of a page says of its next. Plain `core`.
 //! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what
 //!   usage counts tell. Plain `core`.
 //! * [`policy`]: the two policy traits and every replacement policy. Feature `alloc`; the adapter
@@ -38,6 +39,7 @@ pub mod policy;
 pub mod positions;
 pub mod predictor;
 pub mod random;
+pub mod recurrence;
 pub mod steering;
 pub mod sync;
 #[cfg(feature = "alloc")]

@@ -12,9 +12,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Scatters numbers over all 64 bits; different numbers stay different. For the policies, which
-/// need an allocator.
-#[cfg(feature = "alloc")]
+/// Scatters numbers over all 64 bits; different numbers stay different.
 #[inline]
 pub(crate) fn hash(number: u64) -> u64 {
     mix(number.wrapping_add(GAMMA))

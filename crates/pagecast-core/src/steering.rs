@@ -17,6 +17,8 @@
 use crate::{
     PageId, Tick,
     oracle::{Oracle, Question},
+    random::hash,
+    recurrence::Frequency,
 };
 
 /// The most a usage count may be, PostgreSQL's limit.
@@ -46,7 +48,7 @@ const TAG_AT: u32 = 48;
 /// used last and how often it is (20 bits each, in 2^20 ns, the first modulo 18 minutes), whether a
 /// registered scan read it, and whether the page is there for our sake.
 ///
-/// Counts of pages that stay are kept low, so that a rise is seen. Of a page that was not seen
+/// Counts of pages that stay for a scan are kept low, so that a rise is seen. Of a page that was not seen
 /// twice nothing is known. The clock goes on with it as if we were not there, and no faster: the
 /// hand comes by more often, and most times leaves the count as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,6 +65,13 @@ impl Uses {
         }
         let counted = self.left().saturating_add(1).min(MAX_USAGE);
         (self.with_left(counted).with(SCANNED).without(KEPT), self.0 & KEPT != 0)
+    }
+
+    /// Somebody else than such a scan has found `page`. Second: whether it had been kept; that is
+    /// said once.
+    pub fn found(self, page: PageId) -> (Self, bool) {
+        let kept = self.is_of(page) && self.0 & KEPT != 0;
+        (if kept { self.without(KEPT) } else { self }, kept)
     }
 
     fn of(page: PageId, left: u8, now: Tick) -> Self {
@@ -122,10 +131,10 @@ impl Uses {
         time(now).wrapping_sub(self.0) & TIME_MASK
     }
 
-    /// Ticks to the next use, as far as uses tell: the usual time between two, but no less than the
-    /// page has rested for.
-    fn next_use(self, now: Tick) -> Option<Tick> {
-        (self.interval() > 0).then(|| self.interval().max(self.idle(now)) << UNIT_BITS)
+    /// Ticks to the next use, as far as uses tell.
+    fn next_use(self, frequency: Frequency, now: Tick) -> Option<Tick> {
+        let units = (self.interval() > 0).then(|| frequency.until_next(self.interval(), self.idle(now)))?;
+        units.map(|units| units << UNIT_BITS)
     }
 }
 
@@ -136,6 +145,35 @@ fn time(now: Tick) -> u64 {
 fn tag(page: PageId) -> u64 {
     page.raw().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> TAG_AT
 }
+
+/// What becomes of pages that no scan wants and of which uses tell nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// The clock goes on with them; those that a scan has read go.
+    Clock,
+    /// They go before all others, the least recently used first (the paper's section 4.3).
+    Lru,
+    /// They go before all others, drawn at random (the paper's Algorithm 1).
+    Random,
+}
+
+/// The paper's switches, as far as a guest has them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Switches {
+    /// What earlier uses say.
+    pub frequency: Frequency,
+    /// What is done where nothing says anything.
+    pub fallback: Fallback,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { frequency: Frequency::Max, fallback: Fallback::Clock }
+    }
+}
+
+/// Later than anything that is expected, for pages that go by [`Fallback`].
+const UNEXPECTED: Tick = 1 << 62;
 
 /// A buffer that the hand will come to, and afterwards what becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,7 +210,7 @@ pub struct Choice {
     pub by_uses: u32,
     /// Buffers that the hand will take.
     pub given: u32,
-    /// Buffers that it would have taken and now will not.
+    /// Buffers that it would have taken and now will not, for a scan wants them.
     pub kept: u32,
 }
 
@@ -181,19 +219,19 @@ pub struct Choice {
 ///
 /// ```
 /// use pagecast_core::oracle::NoScans;
-/// use pagecast_core::steering::{Candidate, Uses, choose};
+/// use pagecast_core::steering::{Candidate, Switches, Uses, choose};
 /// use pagecast_core::{PageId, RelationId};
 ///
 /// let page = PageId::new(RelationId(1), 7);
 /// let (uses, _) = Uses::default().read_by_scan(page, 1, true, 0);
 /// let mut buffers = [Candidate { page, uses, wanted_in: 0, frame: 0, usage: 1, predicted: false }];
-/// assert_eq!(choose(&mut buffers, 1, &NoScans, 1000).given, 1);
+/// assert_eq!(choose(&mut buffers, 1, Switches::default(), &NoScans, 1000).given, 1);
 /// assert_eq!(buffers[0].usage, 0); // a scan has read it, and no other will
 /// ```
-pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, now: Tick) -> Choice {
+pub fn choose(buffers: &mut [Candidate], victims: usize, switches: Switches, oracle: &dyn Oracle, now: Tick) -> Choice {
     let mut choice = Choice::default();
     for buffer in buffers.iter_mut() {
-        estimate(buffer, oracle, now, &mut choice);
+        estimate(buffer, switches, oracle, now, &mut choice);
     }
     // Of those of which nothing is known the clock takes what it would take anyhow.
     let taken = buffers.iter().filter(|buffer| !buffer.is_known() && buffer.usage == 0).count();
@@ -213,11 +251,14 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
             buffer.uses = buffer.uses.without(KEPT);
             continue;
         }
-        if buffer.usage == 0 {
+        // Whether somebody finds what is kept by its uses is not seen, and so not asked.
+        if buffer.usage == 0 && buffer.predicted {
             buffer.uses = buffer.uses.with(KEPT);
             choice.kept += 1;
         }
-        buffer.usage = buffer.usage.clamp(1, KEEPS);
+        // The clock keeps what is used often for longer, and the hand may come by several times
+        // before anybody looks again.
+        buffer.usage = if buffer.predicted { buffer.usage.clamp(1, KEEPS) } else { buffer.usage.max(1) };
     }
     let pace = buffers.len() / victims.max(1);
     for buffer in buffers {
@@ -237,12 +278,12 @@ pub fn choose(buffers: &mut [Candidate], victims: usize, oracle: &dyn Oracle, no
 ///
 /// ```
 /// use pagecast_core::oracle::NoScans;
-/// use pagecast_core::steering::{Candidate, Uses, choose, pass};
+/// use pagecast_core::steering::{Candidate, Switches, Uses, choose, pass};
 /// use pagecast_core::{PageId, RelationId};
 ///
 /// let page = PageId::new(RelationId(1), 7);
 /// let mut buffers = [Candidate { page, uses: Uses::default(), wanted_in: 0, frame: 0, usage: 2, predicted: false }];
-/// choose(&mut buffers, 1, &NoScans, 1000); // nothing is known of it
+/// choose(&mut buffers, 1, Switches::default(), &NoScans, 1000); // nothing is known of it
 /// pass(&mut buffers);
 /// assert_eq!(buffers[0].usage, 1);
 /// ```
@@ -255,10 +296,10 @@ pub fn pass(buffers: &mut [Candidate]) {
 }
 
 /// Asks for one buffer, and gives it up if a scan has read it and it is of no more use.
-fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut Choice) {
+fn estimate(buffer: &mut Candidate, switches: Switches, oracle: &dyn Oracle, now: Tick, choice: &mut Choice) {
     buffer.uses = buffer.uses.noticed(buffer.page, buffer.usage, now);
     let by_scans = oracle.next_access(Question::new(buffer.page, now));
-    let by_uses = buffer.uses.next_use(now);
+    let by_uses = buffer.uses.next_use(switches.frequency, now);
     choice.predicted += u32::from(by_scans.is_some());
     choice.by_uses += u32::from(by_uses.is_some());
     buffer.predicted = by_scans.is_some();
@@ -267,8 +308,14 @@ fn estimate(buffer: &mut Candidate, oracle: &dyn Oracle, now: Tick, choice: &mut
         _ => by_scans.unwrap_or(Tick::MAX).min(by_uses.unwrap_or(Tick::MAX)),
     };
     buffer.wanted_in = sooner;
-    if !buffer.is_known() && buffer.uses.0 & SCANNED != 0 {
-        buffer.usage = 0;
+    if buffer.is_known() {
+        return;
+    }
+    match switches.fallback {
+        Fallback::Clock if buffer.uses.0 & SCANNED != 0 => buffer.usage = 0,
+        Fallback::Clock => {}
+        Fallback::Lru => buffer.wanted_in = UNEXPECTED + buffer.uses.idle(now),
+        Fallback::Random => buffer.wanted_in = UNEXPECTED + (hash(buffer.page.raw() ^ hash(now)) >> 8),
     }
 }
 

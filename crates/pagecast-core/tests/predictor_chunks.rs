@@ -12,7 +12,7 @@ use pagecast_core::predictor::{
     Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec,
 };
 use pagecast_core::random::Random;
-use pagecast_core::steering::{Candidate, MAX_USAGE, Uses, choose};
+use pagecast_core::steering::{Candidate, MAX_USAGE, Switches, Uses, choose};
 use pagecast_core::{PageId, RelationId, ScanId, Tick, sync::atomic::AtomicU64};
 use policy_pool::ModelPool;
 use std::sync::Arc;
@@ -311,7 +311,7 @@ fn steering_gives_up_what_is_done_and_then_what_is_wanted_last() {
         Candidate { page: page(block), uses, wanted_in: 0, frame: block, usage: 1, predicted: false }
     };
     let mut buffers = [20, 9, 0, 21, 5].map(of);
-    let choice = choose(&mut buffers, 2, &predictor, 200);
+    let choice = choose(&mut buffers, 2, Switches::default(), &predictor, 200);
     let given: Vec<u32> = buffers.iter().filter(|buffer| buffer.usage == 0).map(|buffer| buffer.frame).collect();
     assert_eq!(choice.given as usize, given.len());
     assert!(given.len() == 2 && given.contains(&9) && (given.contains(&0) || given.contains(&5)), "{given:?}");

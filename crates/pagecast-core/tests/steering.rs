@@ -4,7 +4,8 @@
 
 use pagecast_core::oracle::{NoScans, Oracle, Question};
 use pagecast_core::random::Random;
-use pagecast_core::steering::{Candidate, MAX_USAGE, Uses, choose};
+use pagecast_core::recurrence::Frequency;
+use pagecast_core::steering::{Candidate, Fallback, MAX_USAGE, Switches, Uses, choose};
 use pagecast_core::{PageId, RelationId, Tick};
 
 const SECOND: Tick = 1_000_000_000;
@@ -29,7 +30,7 @@ struct Clock(Vec<Candidate>);
 
 impl Clock {
     fn steer(&mut self, victims: usize, oracle: &dyn Oracle, now: Tick) {
-        choose(&mut self.0, victims, oracle, now);
+        choose(&mut self.0, victims, Switches::default(), oracle, now);
         self.0.sort_by_key(|buffer| buffer.frame);
     }
 
@@ -50,7 +51,7 @@ fn those_wanted_last_go_and_the_rest_stay() {
             buffers.swap(at, random.below(at as u32 + 1) as usize);
         }
         let kept = buffers.iter().filter(|buffer| buffer.usage == 0 && buffer.page.block() < 90).count();
-        let choice = choose(&mut buffers, 10, &InOrder, 0);
+        let choice = choose(&mut buffers, 10, Switches::default(), &InOrder, 0);
         assert_eq!((choice.predicted, choice.given, choice.kept as usize), (100, 10, kept), "seed {seed}");
         for buffer in &buffers {
             assert_eq!(buffer.usage == 0, buffer.page.block() >= 90, "seed {seed}, block {}", buffer.page.block());
@@ -108,7 +109,7 @@ fn of_pages_wanted_at_one_moment_the_least_used_go() {
         let mut used: Vec<_> = buffers.iter().map(|buffer| buffer.usage).collect();
         used.sort_unstable();
         let before: Vec<_> = buffers.iter().map(|buffer| buffer.usage).collect();
-        assert_eq!(choose(&mut buffers, 30, &ByTurns, 0).given, 30);
+        assert_eq!(choose(&mut buffers, 30, Switches::default(), &ByTurns, 0).given, 30);
         let mut gone: Vec<_> = (0..100).filter(|&at| buffers[at].usage == 0).map(|at| before[at]).collect();
         gone.sort_unstable();
         assert_eq!(gone, used[..30], "seed {seed}");
@@ -152,6 +153,9 @@ fn a_read_is_saved_once_when_the_hand_was_kept_off() {
     let mut clock = Clock(vec![buffer(1, 0), buffer(99, 0)]);
     clock.steer(1, &InOrder, 0);
     clock.pass();
+    let (found, kept) = clock.0[0].uses.found(clock.0[0].page);
+    assert!(kept && !found.found(clock.0[0].page).1, "said once");
+    assert_eq!(clock.0[0].uses.found(PageId::new(TABLE, 2)), (clock.0[0].uses, false), "of another page");
     let (uses, saved) = clock.0[0].uses.read_by_scan(clock.0[0].page, 1, false, SECOND);
     assert!(saved);
     assert!(!uses.read_by_scan(clock.0[0].page, 2, false, SECOND).1, "counted twice");
@@ -161,7 +165,49 @@ fn a_read_is_saved_once_when_the_hand_was_kept_off() {
 
 #[test]
 fn nothing_to_choose_from_and_more_victims_than_buffers() {
-    assert_eq!(choose(&mut [], 5, &InOrder, 0).given, 0);
+    assert_eq!(choose(&mut [], 5, Switches::default(), &InOrder, 0).given, 0);
     let mut buffers = [buffer(1, 4), buffer(2, 0)];
-    assert_eq!(choose(&mut buffers, 5, &InOrder, 0).given, 2);
+    assert_eq!(choose(&mut buffers, 5, Switches::default(), &InOrder, 0).given, 2);
+}
+
+#[test]
+fn a_page_in_use_that_no_scan_wants_keeps_the_clocks_count() {
+    let mut clock = Clock(vec![buffer(300, 1), buffer(5, 4), buffer(50, 4)]);
+    clock.steer(0, &InOrder, 0);
+    clock.0.iter_mut().find(|buffer| buffer.frame == 300).unwrap().usage = 4;
+    clock.steer(0, &InOrder, SECOND);
+    assert_eq!(
+        clock.0.iter().map(|buffer| (buffer.frame, buffer.usage)).collect::<Vec<_>>(),
+        [(5, 2), (50, 2), (300, 4)]
+    );
+}
+
+#[test]
+fn without_statistics_uses_say_nothing() {
+    let used = |frequency| {
+        let switches = Switches { frequency, ..Switches::default() };
+        let mut buffers = [buffer(300, 1)];
+        choose(&mut buffers, 0, switches, &InOrder, 0);
+        buffers[0].usage = 3;
+        choose(&mut buffers, 0, switches, &InOrder, SECOND).by_uses
+    };
+    assert_eq!([Frequency::Off, Frequency::Max, Frequency::Min, Frequency::Mean].map(used), [0, 1, 1, 1]);
+}
+
+#[test]
+fn pages_of_which_nothing_is_known_go_first_by_age_or_by_chance() {
+    let gone = |fallback, seed: u64| {
+        let switches = Switches { fallback, ..Switches::default() };
+        let mut buffers: Vec<_> = [10, 300, 301, 302, 303].map(|block| buffer(block, 3)).into();
+        for (at, buffer) in buffers.iter_mut().enumerate() {
+            // Seen first one second apart, the last the longest ago.
+            choose(core::slice::from_mut(buffer), 0, switches, &NoScans, (10 - at as u64) * SECOND);
+            buffer.usage -= 1; // the hand passes
+        }
+        assert_eq!(choose(&mut buffers, 2, switches, &InOrder, 20 * SECOND + seed).given, 2);
+        buffers.iter().filter(|buffer| buffer.usage == 0).map(|buffer| buffer.frame).collect::<Vec<_>>()
+    };
+    assert_eq!(gone(Fallback::Lru, 0), [302, 303]);
+    let drawn: std::collections::BTreeSet<_> = (0..50).map(|seed| gone(Fallback::Random, seed)).collect();
+    assert!(drawn.len() >= 5 && drawn.iter().flatten().all(|&frame| frame >= 300), "{drawn:?}");
 }

@@ -68,7 +68,7 @@ def measure(given: argparse.Namespace, installation: Installation) -> int:
     """Measures what was asked for and the log does not have; 1 when a result differs from
     stock's."""
     ours = next((name for name in given.variants if name not in ("stock", "freelist")), "cooperative")
-    build = _build(installation) if ours != "control" else "stock"
+    library = build(installation) if ours != "control" else "stock"
     circumstances = {"server": installation.version, "bandwidth": given.bandwidth, "table": int(given.shared_buffers * _TABLE), "length": given.queries or 3,
                      "settings": given.set}
     log = Log(given.json.with_suffix(".runs.jsonl"))
@@ -80,7 +80,7 @@ def measure(given: argparse.Namespace, installation: Installation) -> int:
             seed = given.seed + number
             memory = _memory(given, cell)
             sides = [("stock", memory["shared_buffers"]), (ours, memory["shared_buffers"]), *(("stock", split) for split in _splits(given))]
-            builds = {"stock": "stock", ours: build}
+            builds = {"stock": "stock", ours: library}
             keys = {side: {**circumstances, **memory, **vars(cell), "seed": seed, "variant": side[0], "pool": side[1], "build": builds[side[0]]} for side in sides}
             missing = [side for side in sides if given.again or not log.has(keys[side])]
             # Stock and ours are one pair: both anew, if one is.
@@ -158,7 +158,7 @@ class Log:
         return list({json.dumps([run[name] for name in self.KEY]): run for run in self.runs}.values())
 
 
-def _build(installation: Installation) -> str:
+def build(installation: Installation) -> str:
     """What the installed library is told by."""
     library = Path(installation.ask("pkglibdir")) / "pg_pagecast.so"
     return hashlib.md5(library.read_bytes()).hexdigest()[:12]

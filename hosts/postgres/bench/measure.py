@@ -55,10 +55,12 @@ class Bench:
                 session.execute("analyze lineitem")
                 session.execute("checkpoint")
 
-    def run(self, workload: Workload, variant: str, seed: int, streams: int, length: int) -> dict:
-        """Measures one variant; all that it returns goes into the report."""
-        settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **VARIANTS[variant], **self.settings}
-        loads_ours = bool(VARIANTS[variant])
+    def run(self, workload: Workload, variant: str | dict, seed: int, streams: int, length: int, keep_rows: bool = False) -> dict:
+        """Measures one variant, by its name or as settings; all that it returns goes into the report. With `keep_rows` each query
+        has its rows, too."""
+        of_variant = VARIANTS[variant] if isinstance(variant, str) else variant
+        settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **of_variant, **self.settings}
+        loads_ours = bool(of_variant)
         if not loads_ours:
             settings = {name: value for name, value in settings.items() if not name.startswith("pg_pagecast.")}
         lists = [workload.stream(seed, stream, self.scale, length) for stream in range(streams)]
@@ -69,7 +71,7 @@ class Bench:
                 if workload.first:
                     _fill(cluster, workload)
                     forget_cached(self.folder / "data")
-                figures = _measure(cluster, limits, workload, lists, workload.starts(seed, streams))
+                figures = _measure(cluster, limits, workload, lists, workload.starts(seed, streams), keep_rows)
                 if loads_ours:
                     figures["pagecast"] = _counters(cluster)
         return {"variant": variant, "limits": limits.description, **figures}
@@ -83,8 +85,8 @@ def _fill(cluster: Cluster, workload: Workload) -> None:
     _blocks(cluster, settled=(0, 0))
 
 
-def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[list[Query]], starts: list[float]) -> dict:
-    reports = [_Stream(cluster, workload, queries, start) for queries, start in zip(lists, starts)]
+def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[list[Query]], starts: list[float], keep_rows: bool) -> dict:
+    reports = [_Stream(cluster, workload, queries, start, keep_rows) for queries, start in zip(lists, starts)]
     before = _blocks(cluster)
     device, processor = (limits.device_bytes(), limits.cpu_seconds()) if limits.counted else (0, 0.0)
     start = time.monotonic()
@@ -115,8 +117,8 @@ def _measure(cluster: Cluster, limits: Limits, workload: Workload, lists: list[l
 class _Stream:
     """A session that runs its queries one after the other in a thread of its own."""
 
-    def __init__(self, cluster: Cluster, workload: Workload, queries: list[Query], start: float):
-        self._list, self._start = queries, start
+    def __init__(self, cluster: Cluster, workload: Workload, queries: list[Query], start: float, keep_rows: bool):
+        self._list, self._start, self._keep_rows = queries, start, keep_rows
         self.session = cluster.connect()
         for name, value in workload.settings.items():
             self.session.execute(f"set {name} = {value}")
@@ -134,17 +136,19 @@ class _Stream:
             return
         self.device_bytes, self.cpu_seconds = process_read_bytes(self.session.pid), process_cpu_seconds(self.session.pid)
         self.wait_seconds = process_wait_seconds(self.session.pid)
-        for name in dict.fromkeys(name for name, _, _ in runs):
-            same = [(wall, digest) for other, wall, digest in runs if other == name]
+        for name in dict.fromkeys(run[0] for run in runs):
+            same = [run[1:] for run in runs if run[0] == name]
             groups = [same] if len(same) > 100 else [[run] for run in same]
             for group in groups:
                 digest = group[0][1] if len(group) == 1 else _digest([run[1] for run in group])
                 self.queries.append({"name": name, "runs": len(group), "wall_s": round(sum(run[0] for run in group), 4), "result": digest})
+                if self._keep_rows:
+                    self.queries[-1]["rows"] = group[0][2]
 
-    def _timed(self, query: Query) -> tuple[float, str]:
+    def _timed(self, query: Query) -> tuple[float, str, list | None]:
         start = time.monotonic()
         rows = self.session.rows(query.sql)
-        return time.monotonic() - start, _digest(rows)
+        return time.monotonic() - start, _digest(rows), rows if self._keep_rows else None
 
 
 def _digest(rows: list) -> str:

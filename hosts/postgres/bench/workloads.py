@@ -81,14 +81,14 @@ def _suppliers(rng: random.Random, scale: float, length: int) -> list[Query]:
 
 
 @functools.cache
-def _zipf(keys: int) -> list[float]:
+def _zipf(keys: int, skew: float) -> list[float]:
     """Weights of the keys in order of popularity, added up."""
-    return list(itertools.accumulate(1 / rank ** 0.99 for rank in range(1, keys + 1)))
+    return list(itertools.accumulate(1 / rank ** skew for rank in range(1, keys + 1)))
 
 
-def _points_and_scans(rng: random.Random, scale: float, length: int) -> list[Query]:
+def _points_and_scans(rng: random.Random, scale: float, length: int, skew: float = 0.99, every: int = 250) -> list[Query]:
     rows = ycsb_rows(scale)
-    weights = _zipf(rows)
+    weights = _zipf(rows, skew)
 
     def point() -> Query:
         key = bisect.bisect_left(weights, rng.random() * weights[-1])
@@ -99,7 +99,20 @@ def _points_and_scans(rng: random.Random, scale: float, length: int) -> list[Que
         first = rng.randrange(rows - width)
         return Query("scan", f"select count(*), min(field0), max(field9) from usertable where seqscan_key between {first} and {first + width}")
 
-    return [scan() if number % 250 == 125 else point() for number in range(length)]
+    return [scan() if every and number % every == every // 2 else point() for number in range(length)]
+
+
+def ycsb(skew: float, every: int) -> Workload:
+    """Point reads of that skew, 0 being uniform, and one scan in `every` queries, with 0 none."""
+    return Workload(f"ycsb {skew:g}, 1 scan in {every}" if every else f"ycsb {skew:g}", f"Zipf({skew:g}) point reads, scans 1 in {every}",
+                    functools.partial(_points_and_scans, skew=skew, every=every), length=2500)
+
+
+def date_ranges(fraction: float) -> Workload:
+    """As `brin`, over that part of the dates."""
+    def queries(rng: random.Random, _scale: float, length: int) -> list[Query]:
+        return [_aggregate(rng, _dates(rng, fraction)) for _ in range(length)]
+    return Workload(f"brin {fraction:.0%}", "bitmap scans by a BRIN index", queries, [*_NO_INDEX, _BRIN], {"enable_seqscan": "off"})
 
 
 _WORKLOADS = [

@@ -63,13 +63,20 @@ cooperative_scan_permit(QueryDesc *query)
 		*flags |= FLAG_MAY_COOPERATE;
 }
 
+/* Whether a table of so many blocks takes a good part of the pool. */
+bool
+is_large_table(BlockNumber blocks)
+{
+	return blocks > pagecast_cooperation_least * NBuffers;
+}
+
 /* Whether a table of so many blocks is worth it. */
 static bool
 is_large(BlockNumber blocks)
 {
 	if (pagecast_cooperation_forced)
 		return blocks >= 2;
-	return blocks > pagecast_cooperation_least * NBuffers && blocks >= 256;
+	return is_large_table(blocks) && blocks >= 256;
 }
 
 /* Registers what the scan has still to read, for the estimates of all scans. Where no chunk is left

@@ -19,20 +19,87 @@ reads_blocks(const Plan *plan, uint32 blocks)
 	return plan->total_cost >= blocks * seq_page_cost;
 }
 
-/* `gather` is that under which a parallel plan's processes run the node. */
-static bool
-observe(PlanState *node, void *gather)
+/* Where a node stands in its plan. */
+typedef struct Place
 {
+	const PlanState *parent;
+	const PlanState *gather;	/* under which a parallel plan's processes run the node */
+	bool		feeds_lookups;	/* each row of the parent has rows of a large table looked up */
+} Place;
+
+/* Whether a node below looks up rows of a large table by an index. */
+static bool
+looks_up(PlanState *node, void *unused)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState) || IsA(node, BitmapHeapScanState))
+		return is_large_table(((ScanState *) node)->ss_currentRelation->rd_rel->relpages);
+	return planstate_tree_walker(node, looks_up, unused);
+}
+
+/* Whether a subquery is run for each row of the node and looks up rows. */
+static bool
+has_lookups(const PlanState *node)
+{
+	ListCell   *cell;
+
+	foreach(cell, node->subPlan)
+	{
+		const SubPlanState *subquery = lfirst_node(SubPlanState, cell);
+
+		if (!subquery->subplan->useHashTable && looks_up(subquery->planstate, NULL))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the rows of a node's inputs come out of it, if they do, in the order in which they went
+ * in. */
+static bool
+keeps_order(const PlanState *node)
+{
+	return !(IsA(node, SortState) || IsA(node, IncrementalSortState) || IsA(node, HashState) || IsA(node, AggState) ||
+			 IsA(node, SetOpState) || IsA(node, GatherState) || IsA(node, GatherMergeState));
+}
+
+/*
+ * Whether each row of the node has rows of a large table looked up, by it or by those above it. A
+ * scan in the order of blocks then does well: where two tables lie in about the same order, as
+ * orders and their lines by date, what one row has had read the next one finds.
+ */
+static bool
+feeds_lookups(const PlanState *node, const Place *place)
+{
+	const PlanState *parent = place->parent;
+
+	if (has_lookups(node))
+		return true;
+	if (parent == NULL)
+		return false;
+	if (node != outerPlanState(parent))
+		return place->feeds_lookups && (IsA(parent, AppendState) || IsA(parent, SubqueryScanState));
+	return (IsA(parent, NestLoopState) && looks_up(innerPlanState(parent), NULL)) || (place->feeds_lookups && keeps_order(parent));
+}
+
+static bool
+observe(PlanState *node, void *parents_place)
+{
+	const Place *place = parents_place;
+	Place		childrens = {.parent = node};
+
 	/* A subplan is come to once for each expression that refers to it. */
 	if (node == NULL || node_is_observed(node))
 		return false;
+	childrens.feeds_lookups = feeds_lookups(node, place);
+	childrens.gather = IsA(node, GatherState) || IsA(node, GatherMergeState) ? node : place->gather;
 	if (IsA(node, BitmapHeapScanState))
 		observe_bitmap_scan((BitmapHeapScanState *) node);
 	else if (IsA(node, SeqScanState))
-		observe_sequential_scan((SeqScanState *) node, gather);
+		observe_sequential_scan((SeqScanState *) node, place->gather, childrens.feeds_lookups);
 	else if (IsA(node, IndexScanState) || IsA(node, IndexOnlyScanState))
 		observe_index_scan((ScanState *) node);
-	return planstate_tree_walker(node, observe, IsA(node, GatherState) || IsA(node, GatherMergeState) ? node : gather);
+	return planstate_tree_walker(node, observe, &childrens);
 }
 
 static void
@@ -48,8 +115,9 @@ executor_start(QueryDesc *query, int flags)
 	if (pagecast_enabled)
 	{
 		uint64		before = nodes_observed_here();
+		Place		root = {0};
 
-		observe(query->planstate, NULL);
+		observe(query->planstate, &root);
 		if (nodes_observed_here() != before)
 			explain_query_starts(query->estate);
 	}

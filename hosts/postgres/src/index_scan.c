@@ -23,7 +23,7 @@
  *
  * Where everything is in the pool a scan across the table would pay for marks and counts with a
  * miss of the processor's cache for each row. So it marks only the PRESSED pages after each one
- * that was read from disk, and what an index scan finds is counted as a hit and never as saved. And
+ * that was read from disk, and only there it looks whether what it finds was kept for it. And
  * while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer
  * looks where it is, by the entries and executions that the server counts of the index.
  *
@@ -352,7 +352,9 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 	if (watched)
 	{
 		read = pgBufferUsage.shared_blks_read - read;
-		if (read == 0)
+		if (read == 0 && observed->pressed > 0 && found)
+			registration_count_found(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf);
+		else if (read == 0)
 			observed->registration.hits++;
 		else
 		{

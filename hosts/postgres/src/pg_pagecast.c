@@ -31,12 +31,31 @@ bool		pagecast_enabled = true;
 int			pagecast_mode = MODE_STEERING;
 int			pagecast_samples = 10;
 int			pagecast_bulk = 10;
+int			pagecast_frequency = FREQUENCY_MAX;
+int			pagecast_fallback = FALLBACK_CLOCK;
 int			pagecast_max_scans = 256;
 int			pagecast_memory = 8 * 1024;
 
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
 	{"freelist", MODE_FREELIST, false},
+	{"clock", MODE_CLOCK, false},
+	{NULL, 0, false}
+};
+
+/* As the simulator's policies have them. */
+static const struct config_enum_entry frequencies[] = {
+	{"max", FREQUENCY_MAX, false},
+	{"min", FREQUENCY_MIN, false},
+	{"mean", FREQUENCY_MEAN, false},
+	{"off", FREQUENCY_OFF, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry fallbacks[] = {
+	{"clock", FALLBACK_CLOCK, false},
+	{"lru", FALLBACK_LRU, false},
+	{"random", FALLBACK_RANDOM, false},
 	{NULL, 0, false}
 };
 
@@ -52,16 +71,24 @@ define_settings(void)
 							 &pagecast_enabled, true, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("pg_pagecast.mode",
 							 "How victims are chosen.",
-							 "steering sets the usage counts ahead of the clock's hand; freelist puts victims on the list of buffers to be taken first.",
+							 "steering sets the usage counts ahead of the clock's hand; freelist puts victims on the list of buffers to be taken first; clock leaves them to the server.",
 							 &pagecast_mode, MODE_STEERING, modes, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.samples",
 							"Buffers looked at for each one that is given up.",
 							"More find better victims, take longer, and have the clock's hand go round sooner.",
-							&pagecast_samples, 10, 2, MOST_SAMPLES, PGC_SUSET, 0, NULL, NULL, NULL);
+							&pagecast_samples, 10, 1, MOST_SAMPLES, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.bulk",
 							"Victims chosen at once.",
 							"Of samples * bulk buffers those go that are wanted last.",
 							&pagecast_bulk, 10, 1, MOST_BULK, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_pagecast.frequency",
+							 "What earlier uses of a page say of its next.",
+							 "The greater or lesser of the usual interval and the time since the last use, their mean, or nothing.",
+							 &pagecast_frequency, FREQUENCY_MAX, frequencies, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("pg_pagecast.fallback",
+							 "What becomes of pages of which nothing is known.",
+							 "clock leaves them to the server; with lru and random they go first.",
+							 &pagecast_fallback, FALLBACK_CLOCK, fallbacks, PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.memory",
 							"Shared memory for the blocks of running scans.",
 							"A scan that finds no room runs as on a server without pg_pagecast, and is counted as refused.",
@@ -150,6 +177,10 @@ format_shared_memory(void)
 	memset(shared, 0, sizeof(*shared));
 	shared->lock = &GetNamedLWLockTranche("pg_pagecast")->lock;
 	pg_atomic_init_u64(&shared->frontier, 0);
+	pg_atomic_init_u64(&shared->rests_until, 0);
+	pg_atomic_init_u64(&shared->rest, 0);
+	pg_atomic_init_u64(&shared->tried, 0);
+	pg_atomic_init_u64(&shared->paid, 0);
 	pg_atomic_init_u32(&shared->active, 0);
 	pg_atomic_init_u64(&shared->refusal_told, 0);
 	for (int i = 0; i < COUNTERS; i++)

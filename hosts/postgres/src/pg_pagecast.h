@@ -37,7 +37,8 @@ typedef enum ScanKind
 typedef enum EvictionMode
 {
 	MODE_STEERING,
-	MODE_FREELIST
+	MODE_FREELIST,
+	MODE_CLOCK					/* the server chooses; for ablations */
 } EvictionMode;
 
 /* A registered scan, beside the predictor's own record of it and under the same number. */
@@ -133,6 +134,10 @@ typedef struct SharedState
 {
 	LWLock	   *lock;
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
+	pg_atomic_uint64 rests_until,	/* the hand is not steered before */
+				rest;			/* for how long it is not, the next time */
+	pg_atomic_uint64 tried,		/* pages kept since it was last looked whether steering pays */
+				paid;			/* of these, found */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
@@ -157,6 +162,8 @@ extern bool pagecast_enabled;
 extern int	pagecast_mode;
 extern int	pagecast_samples;
 extern int	pagecast_bulk;
+extern int	pagecast_frequency;
+extern int	pagecast_fallback;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
 extern bool pagecast_cooperation;
@@ -164,8 +171,8 @@ extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
 
 /* Limits of pg_pagecast.samples and .bulk. */
-#define MOST_SAMPLES 64
-#define MOST_BULK 64
+#define MOST_SAMPLES 100
+#define MOST_BULK 100
 
 /* pg_pagecast.c: whether the server was started with the library. */
 extern bool pagecast_loaded(void);
@@ -200,6 +207,7 @@ extern bool registration_join(Registration *registration);
 extern bool registration_reach(Registration *registration, BlockNumber block);
 extern bool registration_sample(const Registration *registration, uint64 position);
 extern void registration_count(Registration *registration, BlockNumber block, Buffer buffer, bool came_in);
+extern void registration_count_found(Registration *registration, BlockNumber block, Buffer buffer);
 extern void registration_finish(Registration *registration);
 extern void registration_mark_ended(const Registration *registration);
 extern void registration_end(Registration *registration);
@@ -340,7 +348,7 @@ extern bool index_order(IndexOrder *order, Relation index, Relation table, const
 extern void observe_index_scan(ScanState *node);
 
 /* sequential_scan.c */
-extern void observe_sequential_scan(SeqScanState *node, const PlanState *gather);
+extern void observe_sequential_scan(SeqScanState *node, const PlanState *gather, bool feeds_lookups);
 
 /* cooperation.c, chunk_handout.c */
 #define NO_CHUNK UINT32_MAX
@@ -442,6 +450,7 @@ typedef struct CooperativeScan
 				asked;			/* where the next chunk begins, if the kernel was asked for it */
 } CooperativeScan;
 
+extern bool is_large_table(BlockNumber blocks);
 extern void cooperative_scan_permit(QueryDesc *query);
 extern bool cooperative_scan_begin(CooperativeScan *scan, NodeCall *call, Registration *registration, const PlanState *gather);
 extern void cooperative_scan_restart(CooperativeScan *scan);

@@ -397,6 +397,14 @@ flush_counts(Registration *registration)
 	registration->hits = registration->reads = registration->saved = 0;
 }
 
+/* What was kept has been found: at once to who asks whether steering pays. */
+static void
+count_saved(Registration *registration)
+{
+	registration->saved++;
+	pg_atomic_fetch_add_u64(&shared->paid, 1);
+}
+
 /* Notes that the scan has got `block` into `buffer`, which it holds; `came_in` if it is known to
  * have come from disk. What it has found and read is counted by the caller. */
 void
@@ -408,10 +416,24 @@ registration_count(Registration *registration, BlockNumber block, Buffer buffer,
 
 	/* Of two processes that write it at once one is lost: it is a hint. */
 	if (predictor_read_by_scan(&uses, registration->name, block, usage, came_in, pagecast_now()))
-		registration->saved++;
+		count_saved(registration);
 	pg_atomic_write_u64(&buffer_uses[buffer - 1], uses);
 	if (registration->hits + registration->reads >= 1024)
 		flush_counts(registration);
+}
+
+/* Notes that an index scan has found `block` in `buffer`, which it holds: whether it was kept. What
+ * it comes back to is left to the usage counts. */
+void
+registration_count_found(Registration *registration, BlockNumber block, Buffer buffer)
+{
+	uint64		uses = pg_atomic_read_u64(&buffer_uses[buffer - 1]);
+
+	registration->hits++;
+	if (!predictor_found(&uses, registration->name, block))
+		return;
+	pg_atomic_write_u64(&buffer_uses[buffer - 1], uses);
+	count_saved(registration);
 }
 
 /* Ends the scan, if it is this process's to end. */

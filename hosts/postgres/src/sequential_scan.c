@@ -200,12 +200,14 @@ query_ended(void *argument)
 	node_call_remove(&observed->call);
 }
 
-/* Has a sequential scan that has not begun register when it does. */
+/* Has a sequential scan that has not begun register when it does. One whose rows have others looked
+ * up reads in the order of blocks (executor.c). */
 void
-observe_sequential_scan(SeqScanState *node, const PlanState *gather)
+observe_sequential_scan(SeqScanState *node, const PlanState *gather, bool feeds_lookups)
 {
 	Relation	relation = node->ss.ss_currentRelation;
-	bool		may_cooperate = RelationIsPermanent(relation) && !IsCatalogRelation(relation);
+	bool		may_cooperate = RelationIsPermanent(relation) && !IsCatalogRelation(relation) &&
+		(!feeds_lookups || pagecast_cooperation_forced);
 	SequentialScan *observed;
 
 	if (relation->rd_tableam != GetHeapamTableAmRoutine() || RelationUsesLocalBuffers(relation))

@@ -43,6 +43,9 @@ class CooperativeTest(ServerTest):
         return int(session.value("select pg_relation_size('events') / current_setting('block_size')::int"))
 
 
+# Rows of a large table are looked up by its index for each row of another.
+_LOOK_UP = "set enable_indexscan = on; set enable_hashjoin = off; set enable_mergejoin = off; set enable_memoize = off; set enable_material = off"
+
 # Statements that may read in any order, each with what undoes it.
 _JOIN = {
     "plain": _SUM,
@@ -61,6 +64,8 @@ _JOIN = {
     "repeatable read": f"begin isolation level repeatable read; {_SUM}; commit",
     "serializable": f"begin isolation level serializable; {_SUM}; commit",
     "a join of the table with itself": "set enable_nestloop = off; select count(*) from events a join events b using (id); reset all",
+    "rows that are sorted before others are looked up by them":
+        f"{_LOOK_UP}; select count(*) from (select id from events order by amount, id offset 0) a join events b using (id); reset all",
     "below a view": "create temp view v as select id from events; select count(*) from v; drop view v",
     "a set-returning function": "create function pg_temp.f() returns setof events language sql as 'select * from events'; select count(*) from pg_temp.f()",
 }
@@ -90,6 +95,9 @@ _STAY = {
     "cooperation off": "set pg_pagecast.cooperation = off; select count(*) from events; reset pg_pagecast.cooperation",
     "all off": "set pg_pagecast.enabled = off; select count(*) from events; reset pg_pagecast.enabled",
     "a table that is not large": "set pg_pagecast.cooperation_least = 900; select count(*) from events; reset pg_pagecast.cooperation_least",
+    "rows by which others are looked up": f"{_LOOK_UP}; select count(*) from events a join events b using (id) where a.amount >= 0; reset all",
+    "rows by which a subquery looks others up":
+        f"{_LOOK_UP}; select count(*) from events a where amount >= (select max(b.amount) from events b where b.id = a.id); reset all",
     "an index build": "begin; create index events_amount on events (amount); rollback",
     "VACUUM": "vacuum events",
     "ANALYZE": "analyze events",

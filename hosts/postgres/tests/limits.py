@@ -46,7 +46,7 @@ class Extremes(ServerTest):
         """Sixteen buffers, fewer than are looked at for one victim, in both modes."""
         for mode in ("steering", "freelist"):
             counters = self.assert_answers({"shared_buffers": "128kB", "max_connections": 5, "max_worker_processes": 0, "pg_pagecast.mode": mode,
-                                            "pg_pagecast.samples": 64, "pg_pagecast.bulk": 64, "pg_pagecast.max_scans": 1})
+                                            "pg_pagecast.samples": 100, "pg_pagecast.bulk": 100, "pg_pagecast.max_scans": 1})
             self.assertGreater(counters["steered"], 0)
 
     def test_smallest_memory(self) -> None:

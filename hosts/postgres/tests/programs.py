@@ -13,7 +13,7 @@ _SWITCHES = ["enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_
 _OTHERS = ["work_mem = '64kB'", "work_mem = '4MB'", "plan_cache_mode = force_generic_plan", "plan_cache_mode = auto", "random_page_cost = 1", "random_page_cost = 4",
            "cursor_tuple_fraction = 1", "effective_io_concurrency = 0", "effective_io_concurrency = 16", "{force} = on", "{force} = off"]
 _OURS = ["enabled = off", "enabled = on", "cooperation = off", "cooperation = on", "cooperation_least = 0", "cooperation_least = 0.25", "cooperation_forced = on",
-         "cooperation_forced = off", *["cooperation = on; set pg_pagecast.enabled = on; set pg_pagecast.cooperation_forced = on"] * 5, "mode = freelist", "mode = steering", "samples = 64", "cooperation_share = 3", "cooperation_share = 90"]
+         "cooperation_forced = off", *["cooperation = on; set pg_pagecast.enabled = on; set pg_pagecast.cooperation_forced = on"] * 5, "mode = freelist", "mode = steering", "mode = clock", "samples = 100", "samples = 1", "frequency = off", "fallback = lru", "fallback = random", "cooperation_share = 3", "cooperation_share = 90"]
 
 
 @dataclass(frozen=True)

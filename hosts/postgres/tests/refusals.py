@@ -47,8 +47,8 @@ class Refusals(ServerTest):
     def test_settings_beyond_their_limits(self) -> None:
         """The server says which setting and what it may be, and goes on with the default, as with
         any library's."""
-        for beyond in ({"memory": "1kB", "max_scans": "0", "samples": "1", "bulk": "65", "mode": "guessing"},
-                       {"memory": "17GB", "max_scans": "65537", "samples": "65", "bulk": "0"}):
+        for beyond in ({"memory": "1kB", "max_scans": "0", "samples": "0", "bulk": "101", "mode": "guessing"},
+                       {"memory": "17GB", "max_scans": "65537", "samples": "101", "bulk": "0", "frequency": "often", "fallback": "fifo"}):
             with Cluster(Run.installation, {"shared_preload_libraries": "pg_pagecast"}) as cluster:
                 cluster.create().start(**{f"pg_pagecast__{name}": value for name, value in beyond.items()})
                 said = cluster.tail(100)

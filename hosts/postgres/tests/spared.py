@@ -1,6 +1,8 @@
 """That pages which a scan is still to read stay in the pool, by counts: how many others push out
 with prediction, and how many without."""
 
+import time
+
 from cluster import Connection
 from tests.case import Run, ServerTest, make_events
 
@@ -58,7 +60,31 @@ class Spared(ServerTest):
         return left
 
 
+    def test_what_is_kept_in_vain(self) -> None:
+        """Where a scan comes to one page while all of its pages are kept again and again, nothing is
+        kept any more; some time later it is tried again."""
+        slow, passing, watcher = (self.session() for _ in range(3))
+        for session in (slow, passing):
+            session.execute(_BITMAP)
+        slow.execute(_WANTED)
+        slow.execute(f"begin; declare c no scroll cursor for {_WANTED}; fetch 1 from c")
+
+        def steered() -> int:
+            passing.execute("select count(filler) from passing where day between 0 and 1000")
+            slow.execute("fetch 60 from c")
+            return int(watcher.value("select steered from pg_pagecast_stats"))
+
+        counts = [steered() for _ in range(60)]
+        self.assertEqual(counts[-1], counts[-5], "it stands aside")
+        self.assertGreater(counts[5], counts[0])
+        time.sleep(10.5)
+        self.assertGreater([steered() for _ in range(3)][-1], counts[-1], "it is tried again")
+        slow.execute("commit")
+
+
 class SparedFreelist(Spared):
-    """The same in the mode `freelist`."""
+    """The same in the mode `freelist`, which does not stand aside: counts do not sink to 0 there, so
+    nothing is kept from the hand."""
 
     mode = "freelist"
+    test_what_is_kept_in_vain = None

@@ -95,7 +95,7 @@ class Views(ServerTest):
         session = self.session()
         settings = session.records("select * from pg_settings where name like 'pg_pagecast.%' order by name")
         names = {setting["name"].split(".")[1] for setting in settings}
-        self.assertLessEqual({"enabled", "mode", "samples", "bulk", "memory", "max_scans"}, names)
+        self.assertLessEqual({"enabled", "mode", "samples", "bulk", "frequency", "fallback", "memory", "max_scans"}, names)
         for setting in settings:
             self.assertTrue(setting["short_desc"], setting["name"])
             if setting["vartype"] == "integer" and setting["context"] != "postmaster":

@@ -64,12 +64,35 @@ typedef struct PredictorCandidate
 	bool		predicted;		/* a scan wants it */
 } PredictorCandidate;
 
+/* What earlier uses of a page say of its next one, `idle` after the last. */
+typedef enum PredictorFrequency
+{
+	FREQUENCY_MAX = 0,			/* the greater of the usual interval and `idle` */
+	FREQUENCY_MIN = 1,			/* the lesser of the two */
+	FREQUENCY_MEAN = 2,			/* the interval; when that has passed, the mean of both */
+	FREQUENCY_OFF = 3			/* nothing */
+} PredictorFrequency;
+
+/* What becomes of pages of which nothing is known. */
+typedef enum PredictorFallback
+{
+	FALLBACK_CLOCK = 0,			/* the clock goes on with them */
+	FALLBACK_LRU = 1,			/* they go first, the least recently used before all */
+	FALLBACK_RANDOM = 2			/* they go first, drawn at random */
+} PredictorFallback;
+
+typedef struct PredictorSwitches
+{
+	uint8_t		frequency;
+	uint8_t		fallback;
+} PredictorSwitches;
+
 typedef struct PredictorChoice
 {
 	uint32_t	predicted;		/* buffers that a scan wants */
 	uint32_t	by_uses;		/* buffers that were judged by their uses */
 	uint32_t	given;			/* buffers that the hand will take */
-	uint32_t	kept;			/* buffers that it would have taken otherwise */
+	uint32_t	kept;			/* buffers that it would have taken otherwise, and a scan wants */
 } PredictorChoice;
 
 static inline uint64_t
@@ -128,7 +151,7 @@ extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation,
 
 /* Decides which `victims` of the buffers the hand is to take. */
 extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,
-							 uint64_t now, PredictorChoice *choice);
+							 const PredictorSwitches *switches, uint64_t now, PredictorChoice *choice);
 
 /* After predictor_choose(), where no hand will pass the buffers: lowers the usage counts of those
  * that are kept. */
@@ -138,5 +161,9 @@ extern void predictor_pass(PredictorCandidate *buffers, size_t count);
  * is now `usage`. Whether it was found because predictor_choose() had kept it. */
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
 								   uint64_t now);
+
+/* Notes that the block was found in a buffer otherwise. Whether predictor_choose() had kept it, once
+ * for each time. */
+extern bool predictor_found(uint64_t *uses, uint32_t relation, uint32_t block);
 
 #endif							/* PAGECAST_PREDICTOR_H */

@@ -13,7 +13,8 @@ use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
     Pages, Part, Predictor, PredictorConfig, RegisterError, Registry, Run, ScanKind, ScanSpec, scatter,
 };
-use pagecast_core::steering::{Candidate, Choice, Uses, choose, pass};
+use pagecast_core::recurrence::Frequency;
+use pagecast_core::steering::{Candidate, Choice, Fallback, Switches, Uses, choose, pass};
 use pagecast_core::{PageId, RelationId, ScanId};
 pub use pointers::Memory;
 use pointers::{put, values, values_mut};
@@ -34,6 +35,31 @@ impl From<&Config> for PredictorConfig {
         let &Config { scans, words, cells, scan_words, marks } = config;
         // A scan has one relation in PostgreSQL, and a second part for the entries of its index.
         Self { scans, parts: scans.saturating_mul(2), runs: 0, bitset_words: words, cells, scan_words, marks }
+    }
+}
+
+/// What steering goes by; unknown numbers are the defaults.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct SwitchNumbers {
+    frequency: u8,
+    fallback: u8,
+}
+
+impl From<&SwitchNumbers> for Switches {
+    fn from(numbers: &SwitchNumbers) -> Self {
+        let frequency = match numbers.frequency {
+            1 => Frequency::Min,
+            2 => Frequency::Mean,
+            3 => Frequency::Off,
+            _ => Frequency::Max,
+        };
+        let fallback = match numbers.fallback {
+            1 => Fallback::Lru,
+            2 => Fallback::Random,
+            _ => Fallback::Clock,
+        };
+        Self { frequency, fallback }
     }
 }
 
@@ -218,11 +244,13 @@ pub extern "C" fn predictor_choose(
     buffers: *mut Candidate,
     count: usize,
     victims: usize,
+    switches: *const SwitchNumbers,
     now: u64,
     choice: *mut Choice,
 ) {
+    let switches = values(switches, 1).first().map(Switches::from).unwrap_or_default();
     if let Ok(predictor) = Predictor::attach(memory.words()) {
-        put(choice, choose(values_mut(buffers, count), victims, &predictor, now));
+        put(choice, choose(values_mut(buffers, count), victims, switches, &predictor, now));
     }
 }
 
@@ -248,4 +276,14 @@ pub extern "C" fn predictor_read_by_scan(
     let saved;
     (*uses, saved) = uses.read_by_scan(page, usage, came_in, now);
     saved
+}
+
+#[unsafe(no_mangle)]
+/// A page was found by who is no registered scan of its table: whether it was there for our sake,
+/// which is said once.
+pub extern "C" fn predictor_found(uses: *mut Uses, relation: u32, block: u32) -> bool {
+    let Some(uses) = values_mut(uses, 1).first_mut() else { return false };
+    let kept;
+    (*uses, kept) = uses.found(PageId::new(RelationId(relation), block));
+    kept
 }

@@ -1,26 +1,11 @@
 //! Frequency statistics of a resident page: the mean time between its uses, and what that says of
 //! its next use.
 //!
-//! Khalaji et al., PVLDB 18(13) 2025, section 4.2 and Algorithm 2, which the text, the pseudocode
-//! and the authors' code define in three ways. Of the mean, neither text says how it begins; this
-//! is the code's: exact over the first 4 intervals, then moving with weight 0.2.
+//! Khalaji et al., PVLDB 18(13) 2025, section 4.2. Of the mean, neither paper nor thesis says how it
+//! begins; this is the code's: exact over the first 4 intervals, then moving with weight 0.2.
 
 use crate::Tick;
-
-/// What a page whose mean interval is known is expected to do, `idle` ticks after its last use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Frequency {
-    /// Nothing: no statistics are kept.
-    Off,
-    /// As the text has it: the greater of mean and idle time. A page that is overdue is expected
-    /// later and later.
-    Max,
-    /// As the pseudocode has it: the lesser of the two, zero right after a use and no more than the
-    /// mean ever after.
-    Min,
-    /// As the code has it: the mean, and once that has passed half the sum of mean and idle time.
-    Mean,
-}
+pub use crate::recurrence::Frequency;
 
 /// Intervals that the mean is exact of.
 const EXACT: u32 = 4;
@@ -54,14 +39,7 @@ impl Intervals {
     /// Ticks until the next use, `idle` ticks after the last one; `None` if the page was used once
     /// only.
     pub(super) fn until_next(self, idle: Tick, frequency: Frequency) -> Option<Tick> {
-        let mean = self.mean as Tick;
-        (self.count > 0).then(|| match frequency {
-            Frequency::Off => None,
-            Frequency::Max => Some(mean.max(idle)),
-            Frequency::Min => Some(mean.min(idle)),
-            Frequency::Mean if idle > mean => Some(mean.midpoint(idle)),
-            Frequency::Mean => Some(mean),
-        })?
+        if self.count == 0 { None } else { frequency.until_next(self.mean as Tick, idle) }
     }
 }
 
