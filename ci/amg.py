@@ -12,7 +12,7 @@ from pathlib import Path
 
 TRADITIONAL = ("lru off", "lirs off", "cflru off", "cfdc off")
 MG, AMG, SPILL = "mg(f=20%)", "amg(f=20%,rate=50%,spill=off)", "amg(f=20%,rate=50%,spill=on)"
-SHOWN = (*TRADITIONAL, "w-tinylfu off", "pbm off", MG, AMG, SPILL, "pbm learn")
+SHOWN = (*TRADITIONAL, "ccf-lru off", "ad-lru off", "w-tinylfu off", "pbm off", MG, AMG, SPILL, "pbm learn")
 
 
 def rows(folder: Path, name: str) -> dict[tuple[str, int], dict]:

@@ -27,7 +27,7 @@ simulate() {
 # amg NAME SIZES PARAMETERS: the published queries under page policies, and buffers of tuples.
 amg() {
     local name=$1 sizes=$2 workload="amg($3)"
-    simulate "$name-pages" "$workload" lru,lirs,cflru,cfdc,w-tinylfu,pbm "$sizes" --tuples off --page-size 4KiB
+    simulate "$name-pages" "$workload" lru,lirs,cflru,cfdc,ccf-lru,ad-lru,w-tinylfu,pbm "$sizes" --tuples off --page-size 4KiB
     simulate "$name-tuples" "$workload" pbm "$sizes" --tuples 'mg,amg,amg(spill=on),learn' --page-size 4KiB
 }
 

@@ -144,7 +144,7 @@ fn a_refused_candidate_keeps_its_place() {
 
 #[test]
 fn a_page_that_was_cleaned_leaves_before_an_older_dirty_one() {
-    for spec in ["cflru(window=1)", "cfdc(working=0)"] {
+    for spec in ["ad-lru", "ccf-lru", "cflru(window=1)", "cfdc(working=0)"] {
         let spec = PolicySpec::parse(spec).unwrap();
         let mut pool = ModelPool::new(&spec, 8, 1);
         for number in 0..8 {

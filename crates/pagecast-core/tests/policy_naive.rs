@@ -74,6 +74,8 @@ fn victims_agree() {
         agree("lru-2prio(small=50%)", naive::TwoPriorityLru::new(n), frames, &of_relations(&trace))?;
         agree("cflru", naive::Cflru::new(n), frames, &trace)?;
         agree("cfdc(cluster=8)", naive::Cfdc::new(n), frames, &trace)?;
+        agree("ad-lru", naive::AdLru::new(n), frames, &trace)?;
+        agree("ccf-lru", naive::CcfLru::new(n), frames, &trace)?;
         agree("lirs(ghosts=10000%)", naive::Lirs::new(n), frames, &trace)?;
         agree("clock-pro", naive::ClockPro::new(n, 0.01, 2.0), frames, &trace)?;
         agree("clock-pro(cold=20%,ghosts=100%)", naive::ClockPro::new(n, 0.2, 1.0), frames, &trace)?;
@@ -89,11 +91,13 @@ fn victims_agree() {
 /// Agreement means something only if the traces show what sets near relatives apart.
 #[test]
 fn the_traces_tell_policies_apart() {
-    let differences = [const { Cell::new(0) }; 11];
+    let differences = [const { Cell::new(0) }; 13];
     seeded::check(200, &(10..20u32, traces()), |(frames, trace)| {
         let n = frames as usize;
         let agreements = [
+            agree("ad-lru", naive::CcfLru::new(n), frames, &trace),
             agree("car", naive::Arc::new(n), frames, &trace),
+            agree("ccf-lru", naive::Cflru::new(n), frames, &trace),
             agree("cfdc(cluster=8)", naive::Cflru::new(n), frames, &trace),
             agree("clock-pro", naive::ClockPro::new(n, 0.01, 0.5), frames, &trace),
             agree("clock2t", naive::Clock::new(n, 2, 0), frames, &trace),

@@ -3,10 +3,10 @@
 
 use super::parameters::{Kind, Memory, Parameter, PolicyError, Value, Values};
 use super::{
-    Arc, Belady, Car, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu, Lirs, Lrfu, Lru,
-    LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive, PublishedOptions,
-    PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue, Visitor, WTinyLfu,
-    Watt,
+    AdLru, Arc, Belady, Car, CcfLru, Cfdc, Cflru, ClockPro, ClockSweep, Fifo, Frequency, Hyperbolic, LeanEvict, Lfu,
+    Lirs, Lrfu, Lru, LruK, MAX_BULK, MAX_K, MAX_SAMPLES, NextUses, PbmPq, PqOptions, PqVersion, Predictive,
+    PublishedOptions, PublishedSampling, RandomChoice, S3Fifo, SecondTouchClock, Sieve, TwoPriorityLru, TwoQueue,
+    Visitor, WTinyLfu, Watt,
 };
 use alloc::{borrow::ToOwned, format};
 
@@ -116,8 +116,11 @@ catalog! {
     "2q" sequential [share("in", 0.25, 0.0, 1.0), share("out", 0.5, 0.0, 10.0)]
         |of, _| each(24.0 + of.number("out") * GHOST),
         |frames, of, _| TwoQueue::new(frames, of.number("in"), of.number("out"));
+    "ad-lru" sequential [share("cold", 0.1, 0.0, 1.0)]
+        |_, _| each(24.0), |frames, of, _| AdLru::new(frames, of.number("cold"));
     "arc" sequential [] |_, _| each(24.0 + GHOST), |frames, _, _| Arc::new(frames);
     "car" sequential [] |_, _| each(24.0 + GHOST), |frames, _, _| Car::new(frames);
+    "ccf-lru" sequential [] |_, _| each(24.0), |frames, _, _| CcfLru::new(frames);
     "cfdc" sequential [share("working", 0.5, 0.0, 1.0), count("cluster", 64, 1, 1 << 20)]
         |_, _| each(32.0 + 104.0 + 40.0),
         |frames, of, _| Cfdc::new(frames, of.number("working"), of.small("cluster"));

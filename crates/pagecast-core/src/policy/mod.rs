@@ -46,7 +46,7 @@ pub use bp_wrapper::BpWrapper;
 pub use catalog::names;
 pub use clock::{Car, ClockPro, ClockSweep, SecondTouchClock};
 pub use coarse_clock::CoarseClock;
-pub use flash::{Cfdc, Cflru};
+pub use flash::{AdLru, CcfLru, Cfdc, Cflru};
 pub use frequency::{Lfu, Lrfu, WTinyLfu};
 pub use hit_queue::{Batching, Due, HitQueue, LockCounts, Metadata};
 pub(crate) use page_index::PageIndex;

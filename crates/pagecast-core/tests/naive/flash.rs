@@ -31,6 +31,98 @@ impl Naive for Cflru {
     }
 }
 
+/// A page of [`AdLru`] or [`CcfLru`].
+#[derive(Clone, Copy)]
+struct Aged {
+    page: u64,
+    dirty: bool,
+    hot: bool,
+    used: bool,
+}
+
+/// The page as it comes in, or as it is after its hit, taken off the list.
+fn taken(list: &mut Vec<Aged>, page: u64, write: bool) -> (Aged, bool) {
+    match list.iter().position(|aged| aged.page == page) {
+        Some(place) => {
+            let before = list.remove(place);
+            (Aged { dirty: before.dirty | write, hot: true, used: true, ..before }, true)
+        }
+        None => (Aged { page, dirty: write, hot: false, used: true }, false),
+    }
+}
+
+/// One list of all pages by use; a tenth of the frames stays for cold ones.
+pub(crate) struct AdLru {
+    order: Vec<Aged>,
+    frames: usize,
+}
+
+impl AdLru {
+    pub(crate) fn new(frames: usize) -> Self {
+        Self { order: Vec::new(), frames }
+    }
+
+    fn evict(&mut self) -> u64 {
+        let cold = self.order.iter().filter(|aged| !aged.hot).count();
+        // Of one kind at least there are pages.
+        let hot = cold <= self.frames / 10 && cold < self.order.len();
+        if let Some(place) = self.order.iter().position(|aged| aged.hot == hot && !aged.dirty) {
+            return self.order.remove(place).page;
+        }
+        loop {
+            let oldest = self.order.iter().position(|aged| aged.hot == hot).unwrap();
+            let mut aged = self.order.remove(oldest);
+            if !std::mem::take(&mut aged.used) {
+                return aged.page;
+            }
+            self.order.push(aged);
+        }
+    }
+}
+
+impl Naive for AdLru {
+    fn request(&mut self, page: u64, write: bool) -> Option<u64> {
+        let (aged, is_hit) = taken(&mut self.order, page, write);
+        let victim = (!is_hit && self.order.len() == self.frames).then(|| self.evict());
+        self.order.push(aged);
+        victim
+    }
+}
+
+/// One list of all pages by use, or by when they became cold.
+pub(crate) struct CcfLru {
+    order: Vec<Aged>,
+    frames: usize,
+}
+
+impl CcfLru {
+    pub(crate) fn new(frames: usize) -> Self {
+        Self { order: Vec::new(), frames }
+    }
+
+    fn evict(&mut self) -> u64 {
+        loop {
+            if let Some(place) = self.order.iter().position(|aged| !aged.hot && !aged.dirty) {
+                return self.order.remove(place).page;
+            }
+            let mut oldest = self.order.remove(0);
+            if !std::mem::take(&mut oldest.hot) {
+                return oldest.page;
+            }
+            self.order.push(oldest);
+        }
+    }
+}
+
+impl Naive for CcfLru {
+    fn request(&mut self, page: u64, write: bool) -> Option<u64> {
+        let (aged, is_hit) = taken(&mut self.order, page, write);
+        let victim = (!is_hit && self.order.len() == self.frames).then(|| self.evict());
+        self.order.push(aged);
+        victim
+    }
+}
+
 /// Dirty pages of the same eight neighbours, in the order in which they came.
 struct Cluster {
     number: u64,

@@ -10,7 +10,7 @@ mod stages;
 
 pub(crate) use adaptive::{Arc, Lirs, TwoQueue};
 pub(crate) use clocks::{Car, Clock, ClockPro, SecondTouch};
-pub(crate) use flash::{Cfdc, Cflru};
+pub(crate) use flash::{AdLru, CcfLru, Cfdc, Cflru};
 pub(crate) use ranked::{Lfu, LfuAged, Lrfu, LruK};
 pub(crate) use sampled::Watt;
 pub(crate) use stages::{LeanEvict, S3Fifo, Sieve, TwoPriorityLru};
