@@ -1,6 +1,6 @@
 //! The pool's hit path against other caches, contention for the lock of ordered policies, what a
 //! read of ranges costs beside the copy, what a victim costs, and how much of the device misses can
-//! use, and items without their pages.
+//! use, items without their pages, and AMG-Buffer's queries.
 //!
 //! Prints ratios of neighbouring rounds of one run: above 1, ours took longer.
 
@@ -8,6 +8,7 @@ mod contention;
 mod eviction;
 mod hit_path;
 mod miss_path;
+mod queries;
 mod reads;
 mod resident;
 mod rounds;
@@ -20,6 +21,8 @@ use serde_json::{Value, json};
 use rounds::Figure;
 
 const SCANS: [u32; 4] = [1, 8, 32, 128];
+/// Of AMG-Buffer's, for each part of narrow ones.
+const QUERIES: u32 = 200_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,7 +38,7 @@ pub(crate) struct Args {
 type Section = (&'static str, fn(usize) -> Result<Value, String>);
 
 /// Under the names that they have in the JSON file.
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("hit_path", hit_path),
     ("contention", contention),
     ("two_queue_against_clock", two_queue_against_clock),
@@ -43,6 +46,7 @@ const SECTIONS: [Section; 7] = [
     ("evictions", evictions),
     ("miss_path", miss_path),
     ("tuples", tuples),
+    ("queries", queries),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<Value, String> {
@@ -161,4 +165,24 @@ fn tuples(rounds: usize) -> Result<Value, String> {
     }
     let json = |figure: &Figure| json!({ "ours_ns": figure.ours, "other_ns": figure.other, "ratio": figure.ratio, "more_ns": figure.ours - figure.other });
     Ok(json!({ "hit": json(&copy), "hit_against_pin": json(&pin), "dissolve": json(&dissolve) }))
+}
+
+fn queries(_rounds: usize) -> Result<Value, String> {
+    println!("AMG-Buffer's queries: thousands of pages read and written, in the pool and simulated");
+    println!("{:>6} {:>10} {:16} {:>9} {:>9} {:>9}", "hybrid", "checkpoint", "buffer", "read", "written", "tuples");
+    let thousands = |count: u64| count as f64 / 1e3;
+    let rows = queries::measure(QUERIES)?;
+    for row in &rows {
+        let figures = [row.loads, row.written, row.tuple_hits].map(thousands);
+        let [read, written, tuples] = figures;
+        let checkpoint = row.checkpoint.map_or("none".to_owned(), |every| every.to_string());
+        println!("{:>6} {checkpoint:>10} {:16} {read:>9.1} {written:>9.1} {tuples:>9.1}", row.hybrid, row.buffer);
+    }
+    let json = |row: &queries::Row| {
+        json!({
+            "hybrid": row.hybrid, "checkpoint": row.checkpoint, "buffer": row.buffer, "requests": row.requests, "read": row.loads,
+            "written": row.written, "tuple_hits": row.tuple_hits,
+        })
+    };
+    Ok(rows.iter().map(json).collect())
 }
