@@ -145,8 +145,11 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     async fn next(&mut self) -> Result<Option<Incoming>, Problem> {
         let limits = &self.client.server.limits;
         let (idle, portal) = (limits.idle_timeout.map(|limit| Instant::now() + limit), limits.portal_timeout);
-        let within =
-            self.settings.idle_in_transaction_timeout().filter(|_| self.session.transaction != Transaction::None);
+        let within = self
+            .settings
+            .lock()
+            .idle_in_transaction_timeout()
+            .filter(|_| self.session.transaction != Transaction::None);
         let within = within.map(|limit| Instant::now() + limit);
         loop {
             let late = portal.and_then(|limit| Some(self.session.oldest()? + limit));
