@@ -1,10 +1,10 @@
 //! Row groups are read only while there is memory for them.
 //!
-//! The heap is looked at between batches ([`Budget`]), which is too late for row groups: a statement
-//! takes all of one at once, and many statements begin together. So a read waits, first come first
-//! served, until what others hold, what is being read and the read itself fit in the limit. What the
-//! statement holds itself does not count, so that a large sort never waits for itself. Whoever has
-//! waited for [`PATIENCE`] goes on as far as the budget's margin goes, or fails.
+//! The heap is looked at between batches ([`Budget`]), which is too late for row groups: a
+//! statement takes all of one at once, and many begin together. So a read waits, first come first
+//! served, until what others hold, what is being read and the read itself fit in the limit. What
+//! the statement holds itself does not count, so that a large sort never waits for itself. Whoever
+//! has waited for [`PATIENCE`] goes on as far as the budget's margin goes, or fails.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::wire::Client;
+use crate::wire::{Client, fields};
 use crate::{Server, pagecast};
 
 /// A statement has a sort for each.
@@ -98,7 +98,9 @@ fn servers_that_live_leave_each_other_alone() {
     // Sorts may take each other's memory, but nobody takes their files.
     let is_starved = |body: &[u8]| String::from_utf8_lossy(body).contains("Resources exhausted");
     let count = messages.iter().filter(|(kind, _)| *kind == b'D').count();
-    assert!(count == rows() || messages.iter().any(|(kind, body)| *kind == b'E' && is_starved(body)), "{count}");
+    let errors: Vec<_> = messages.iter().filter(|(kind, _)| *kind == b'E').collect();
+    let said: Vec<_> = errors.iter().map(|(_, body)| fields(body)).collect();
+    assert!(count == rows() || errors.iter().any(|(_, body)| is_starved(body)), "{count} rows, {said:?}");
     assert_eq!((one.terminate().0, two.terminate().0), (Some(0), Some(0)));
     assert!(folders(temporary.path()).is_empty());
 }

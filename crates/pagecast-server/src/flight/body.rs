@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http_body::{Body as _, Frame};
+use http_body::Frame;
 use parking_lot::Mutex;
 use tonic::Status;
 use tonic::body::Body;
@@ -55,5 +55,53 @@ impl http_body::Body for Counted {
 
     fn is_end_stream(&self) -> bool {
         self.inner.is_end_stream()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::keeping::Part;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+    use futures::executor::block_on;
+    use futures::future::poll_fn;
+    use http_body::Body as _;
+
+    /// Frames of 64 KiB without an end.
+    struct Endless;
+
+    impl http_body::Body for Endless {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; FREE])))))
+        }
+    }
+
+    #[test]
+    fn bytes_count_until_the_request_is_answered() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(16 << 20));
+        let keeper = Arc::new(Keeper::new(&Part::of_all(pool.as_ref()), &pool));
+        let request = counted(http::Request::new(Body::new(Endless)), &keeper);
+        let (parts, mut body) = request.into_parts();
+        let (mut came, error) = block_on(async {
+            let mut came = 0;
+            loop {
+                match poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await.unwrap() {
+                    Ok(frame) => came += frame.data_ref().unwrap().len(),
+                    Err(error) => break (came, error),
+                }
+            }
+        });
+        // A user may keep 4 MiB of these 16, and each byte counts twice.
+        came -= FREE;
+        assert!((2 << 20) - FREE <= came && came <= 2 << 20, "{came}");
+        assert!(error.message().starts_with("a request would keep "), "{error}");
+        drop(body);
+        assert_eq!(pool.reserved(), 2 * came);
+        drop(parts);
+        assert_eq!(pool.reserved(), 0);
     }
 }

@@ -45,33 +45,6 @@ fn before_login_no_request_is_read() {
 }
 
 #[test]
-fn large_requests_count_as_memory() {
-    let server = attacked(&FLIGHT);
-    let refused = attack("large requests", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
-        run(async {
-            let body = vec![0_u8; 15 << 20];
-            let mut refused = 0;
-            for _ in 0..rounds() {
-                let requests = (0..6).map(|_| async {
-                    let raw = FlightServiceClient::new(channel(&server).await);
-                    let requests = (0..16).map(|_| {
-                        let (mut raw, body) = (raw.clone(), body.clone());
-                        async move { raw.get_flight_info(FlightDescriptor::new_cmd(body)).await.unwrap_err() }
-                    });
-                    join_all(requests).await
-                });
-                let said = join_all(requests).await.into_iter().flatten();
-                refused += said.filter(|status| status.message().starts_with("a request would keep ")).count();
-            }
-            refused
-        })
-    });
-    eprintln!("{refused} large requests are refused");
-    assert!(refused > 0);
-    server.assert_idle();
-}
-
-#[test]
 fn who_does_not_read_rows_keeps_no_place() {
     let server = attacked(&[FLIGHT[0], FLIGHT[1], "--max-queries", "4", "--write-timeout", "3s"]);
     attack("clients of Flight SQL that do not read", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
