@@ -61,8 +61,8 @@ class Spared(ServerTest):
 
 
     def test_what_is_kept_in_vain(self) -> None:
-        """Where a scan comes to one page while all of its pages are kept again and again, nothing is
-        kept any more; some time later it is tried again."""
+        """Where a scan comes to one page while all of its pages are kept again and again, nothing
+        is kept any more; some time later it is tried again."""
         slow, passing, watcher = (self.session() for _ in range(3))
         for session in (slow, passing):
             session.execute(_BITMAP)
@@ -83,8 +83,8 @@ class Spared(ServerTest):
 
 
 class SparedFreelist(Spared):
-    """The same in the mode `freelist`, which does not stand aside: counts do not sink to 0 there, so
-    nothing is kept from the hand."""
+    """The same in the mode `freelist`, which does not stand aside: counts do not sink to 0 there,
+    so nothing is kept from the hand."""
 
     mode = "freelist"
     test_what_is_kept_in_vain = None
