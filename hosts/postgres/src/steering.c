@@ -179,12 +179,16 @@ stands_aside(void)
 	uint64		given = pg_atomic_read_u64(&shared->tried);
 	uint64		found,
 				rest,
-				rests_until;
+				rests_until,
+				now;
 
 	if (given < (uint64) NBuffers * TRIAL)
 	{
 		rests_until = pg_atomic_read_u64(&shared->rests_until);
-		return rests_until != 0 && pagecast_now() < rests_until;
+		if (rests_until == 0 || (now = pagecast_now()) >= rests_until)
+			return false;
+		registration_suspend_idle(now);
+		return true;
 	}
 	found = pg_atomic_exchange_u64(&shared->paid, 0);
 	pg_atomic_write_u64(&shared->tried, 0);

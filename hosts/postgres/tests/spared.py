@@ -60,6 +60,18 @@ class Spared(ServerTest):
         return left
 
 
+class SparedFreelist(Spared):
+    """The same in the mode `freelist`."""
+
+    mode = "freelist"
+
+
+class SparedInVain(Spared):
+    """A server that has not judged yet whether steering pays. Only in the mode `steering`: counts
+    do not sink to 0 in the other, so nothing is kept from the hand."""
+
+    test_wanted_pages_stay = None
+
     def test_what_is_kept_in_vain(self) -> None:
         """Where a scan comes to one page while all of its pages are kept again and again, nothing
         is kept any more; some time later it is tried again."""
@@ -81,15 +93,7 @@ class Spared(ServerTest):
         while len(counts) < 120 and (len(counts) < 3 or counts[-3] != counts[-1]):
             counts.append(steered())
         self.assertEqual(counts[-1], counts[-3], f"it does not stand aside: {counts[::20]}")
-        self.assertGreater(len(counts), 5)
+        self.assertGreater(counts[-1], counts[0])
         time.sleep(10.5)
         self.assertGreater([steered() for _ in range(3)][-1], counts[-1], "it is tried again")
         slow.execute("commit")
-
-
-class SparedFreelist(Spared):
-    """The same in the mode `freelist`, which does not stand aside: counts do not sink to 0 there,
-    so nothing is kept from the hand."""
-
-    mode = "freelist"
-    test_what_is_kept_in_vain = None
