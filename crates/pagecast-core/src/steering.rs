@@ -48,9 +48,9 @@ const TAG_AT: u32 = 48;
 /// used last and how often it is (20 bits each, in 2^20 ns, the first modulo 18 minutes), whether a
 /// registered scan read it, and whether the page is there for our sake.
 ///
-/// Counts of pages that stay for a scan are kept low, so that a rise is seen. Of a page that was not seen
-/// twice nothing is known. The clock goes on with it as if we were not there, and no faster: the
-/// hand comes by more often, and most times leaves the count as it was.
+/// Counts of pages that stay for a scan are kept low, so that a rise is seen. Of a page that was
+/// not seen twice nothing is known. The clock goes on with it as if we were not there, and no
+/// faster: the hand comes by more often, and most times leaves the count as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Uses(pub u64);

@@ -56,8 +56,8 @@ class Bench:
                 session.execute("checkpoint")
 
     def run(self, workload: Workload, variant: str | dict, seed: int, streams: int, length: int, keep_rows: bool = False) -> dict:
-        """Measures one variant, by its name or as settings; all that it returns goes into the report. With `keep_rows` each query
-        has its rows, too."""
+        """Measures one variant, by its name or as settings; all that it returns goes into the
+        report. With `keep_rows` each query has its rows, too."""
         of_variant = VARIANTS[variant] if isinstance(variant, str) else variant
         settings = {**SETTINGS, "shared_buffers": f"{self.shared_buffers // 1024}kB", **of_variant, **self.settings}
         loads_ours = bool(of_variant)

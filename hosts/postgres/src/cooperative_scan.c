@@ -15,8 +15,9 @@
  * Which scans: those of permanent tables above pg_pagecast.cooperation_least, below a query that
  * only reads and returns rows. Not those below INSERT, CREATE TABLE AS, materialized views and
  * COPY, whose order of rows is seen on disk; nor under row locks; nor of cursors that can be
- * scrolled; nor where synchronize_seqscans = off asks for the order of blocks. Workers are told by
- * their leader in a bit of the executor's flags (version.h), which go from him to them.
+ * scrolled; nor those whose rows have others looked up (executor.c); nor where
+ * synchronize_seqscans = off asks for the order of blocks. Workers are told by their leader in a
+ * bit of the executor's flags (version.h), which go from him to them.
  *
  * The number of blocks is fixed when the scan begins, as stock's is. A rescan registers anew, and
  * its order is another one.

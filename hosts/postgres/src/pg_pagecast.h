@@ -136,8 +136,8 @@ typedef struct SharedState
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
 	pg_atomic_uint64 rests_until,	/* the hand is not steered before */
 				rest;			/* for how long it is not, the next time */
-	pg_atomic_uint64 tried,		/* pages kept since it was last looked whether steering pays */
-				paid;			/* of these, found */
+	pg_atomic_uint64 tried,		/* victims chosen since it was last looked whether steering pays */
+				paid;			/* pages that were kept, and found since then */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */

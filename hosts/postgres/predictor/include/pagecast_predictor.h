@@ -92,7 +92,7 @@ typedef struct PredictorChoice
 	uint32_t	predicted;		/* buffers that a scan wants */
 	uint32_t	by_uses;		/* buffers that were judged by their uses */
 	uint32_t	given;			/* buffers that the hand will take */
-	uint32_t	kept;			/* buffers that it would have taken otherwise, and a scan wants */
+	uint32_t	kept;			/* that it would have taken otherwise, and a scan wants */
 } PredictorChoice;
 
 static inline uint64_t
@@ -162,8 +162,8 @@ extern void predictor_pass(PredictorCandidate *buffers, size_t count);
 extern bool predictor_read_by_scan(uint64_t *uses, uint32_t relation, uint32_t block, uint8_t usage, bool came_in,
 								   uint64_t now);
 
-/* Notes that the block was found in a buffer otherwise. Whether predictor_choose() had kept it, once
- * for each time. */
+/* Notes that the block was found in a buffer otherwise. Whether predictor_choose() had kept it,
+ * once for each time. */
 extern bool predictor_found(uint64_t *uses, uint32_t relation, uint32_t block);
 
 #endif							/* PAGECAST_PREDICTOR_H */

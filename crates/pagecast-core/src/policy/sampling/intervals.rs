@@ -1,8 +1,8 @@
 //! Frequency statistics of a resident page: the mean time between its uses, and what that says of
 //! its next use.
 //!
-//! Khalaji et al., PVLDB 18(13) 2025, section 4.2. Of the mean, neither paper nor thesis says how it
-//! begins; this is the code's: exact over the first 4 intervals, then moving with weight 0.2.
+//! Khalaji et al., PVLDB 18(13) 2025, section 4.2. Of the mean, neither paper nor thesis says how
+//! it begins; this is the code's: exact over the first 4 intervals, then moving with weight 0.2.
 
 use crate::Tick;
 pub use crate::recurrence::Frequency;
