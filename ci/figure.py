@@ -67,6 +67,10 @@ class Given:
             self._read[name] = json.loads(path.read_text())
         return self._read[name]
 
+    def missing(self, what: str) -> float:
+        """For a figure that a file lacks."""
+        raise Missing(what)
+
     def misses(self, name: str, policy: str, size: int = 0) -> float:
         """Misses of a policy as a part of the requests; of several sizes the one of this number,
         from 0, the smallest."""

@@ -14,8 +14,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import figures_2011
-import figures_2025
 import figures_2021
+import figures_2025
+import figures_postgres
 from figure import Chart, Figure, Given, Missing
 from lines_svg import draw
 
@@ -24,7 +25,7 @@ PICTURES = Path("docs/pictures")
 KEPT = Path("lab/measured/reproduction.json")
 RESULTS = [Path("target/reproduction"), Path("target/bench")]
 COLUMNS = 100
-FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_2011.FIGURES, *figures_2021.FIGURES]
+FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_postgres.FIGURES, *figures_2011.FIGURES, *figures_2021.FIGURES]
 
 PAPERS = {
     "2025": "Khalaji, Vanderkooy, Guo, Daudjee: Sampling-based Predictive Database Buffer Management, PVLDB 18(13), 2025; "
@@ -48,7 +49,9 @@ def processor() -> str:
 
 
 def measure(figure: Figure, given: Given) -> dict | None:
-    """What is kept of a figure; None where nobody has run its command."""
+    """What is kept of a figure; None where nobody has run its command, or it has no claims."""
+    if not figure.claims:
+        return None
     try:
         claims = [claim.measure(given) for claim in figure.claims]
         chart = figure.chart(given) if figure.chart else None
@@ -101,9 +104,9 @@ def under(figures: list[Figure], kept: dict) -> list[str]:
     """Commands and dates, then why figures differ."""
     commands: dict[tuple[str, str], list[str]] = {}
     for figure in figures:
-        run = kept.get(name(figure))
-        commands.setdefault((figure.command, run["date"] if run else "not run"), []).append(figure.number)
-    lines = [f"- {', '.join(numbers)}: `{command}`, {date}" for (command, date), numbers in commands.items()]
+        date = kept.get(name(figure), {"date": "not run"})["date"] if figure.claims else ""
+        commands.setdefault((figure.command, date), []).append(figure.number)
+    lines = [f"- {', '.join(numbers)}: `{command}`{date and ', '}{date}" for (command, date), numbers in commands.items()]
     whys = [f"- **{figure.number}**: {figure.why}" for figure in figures if figure.why and figure.claims]
     wrapped = [part for item in [*lines, *whys]
                for part in textwrap.wrap(item, COLUMNS, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)]
