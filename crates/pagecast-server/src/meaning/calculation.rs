@@ -84,8 +84,8 @@ impl ScalarUDFImpl for Calculation {
     }
 }
 
-/// The type of what a call gives, if its arguments need not be asked for theirs: those of a long sum
-/// are as long.
+/// The type of what a call gives, if its arguments need not be asked for theirs: those of a long
+/// sum are as long.
 pub(super) fn known_type(function: &ScalarUDF) -> Option<&DataType> {
     match &function.inner().downcast_ref::<Calculation>()?.gives {
         Gives::Always(kind) => Some(kind),
