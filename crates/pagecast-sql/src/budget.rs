@@ -20,6 +20,10 @@ pub(crate) const LARGEST: u64 = 1 << 30;
 /// The least margin.
 const MARGIN: u64 = 128 << 20;
 
+fn margin(limit: u64) -> u64 {
+    MARGIN.max(limit / 4)
+}
+
 /// A statement that holds no more than this part of the memory is not ended for what others hold.
 const SMALL: u64 = 128;
 
@@ -62,14 +66,31 @@ impl Budget {
     /// Fails if with `more` bytes the heap would be larger than it may.
     pub(crate) fn check(self, more: u64, who: &str) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
-        let taken = heap_unsafe::in_use().saturating_sub(self.before);
-        if taken.saturating_add(more) <= limit.saturating_add(MARGIN.max(limit / 4)) {
-            return Ok(());
-        }
         if Held::current().is_some() && self.is_small(more) {
             return Ok(());
         }
-        Err(Self::exceeded(limit, taken, more, who))
+        self.check_within(limit.saturating_add(margin(limit)), more, who)
+    }
+
+    /// The same for what is read, beside what is being read: half of the margin is left to who is
+    /// at work already.
+    pub(crate) fn check_read(self, more: u64, beside: u64) -> Result<()> {
+        let Some(limit) = self.limit else { return Ok(()) };
+        match self.is_small(more) {
+            true => Ok(()),
+            false => {
+                let most = limit.saturating_add(margin(limit) / 2).saturating_sub(beside);
+                self.check_within(most, more, "reading a row group")
+            }
+        }
+    }
+
+    fn check_within(self, most: u64, more: u64, who: &str) -> Result<()> {
+        let taken = heap_unsafe::in_use().saturating_sub(self.before);
+        match taken.saturating_add(more) <= most {
+            true => Ok(()),
+            false => Err(Self::exceeded(self.limit.unwrap_or(most), taken, more, who)),
+        }
     }
 
     #[cold]

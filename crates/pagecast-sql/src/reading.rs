@@ -4,7 +4,7 @@
 //! statement takes all of one at once, and many begin together. So a read waits, first come first
 //! served, until what others hold, what is being read and the read itself fit in the limit. What
 //! the statement holds itself does not count, so that a large sort never waits for itself. Whoever
-//! has waited for [`PATIENCE`] goes on as far as the budget's margin goes, or fails.
+//! has waited for [`PATIENCE`] goes on as far as half of the budget's margin goes, or fails.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Reading {
     }
 
     fn take(&self, bytes: u64) -> Result<Coming> {
-        self.budget.check(self.coming.load(Relaxed) + bytes, "reading a row group")?;
+        self.budget.check_read(bytes, self.coming.load(Relaxed))?;
         self.coming.fetch_add(bytes, Relaxed);
         Ok(Coming { bytes, coming: Arc::clone(&self.coming) })
     }
@@ -96,7 +96,7 @@ mod tests {
         drop(first);
         let second = second.await.unwrap();
         // As much as the margin takes, after a while; and no more.
-        let third = reading.room(LIMIT / 2 + (1 << 30)).await.unwrap();
+        let third = reading.room(LIMIT / 2 + (1 << 29)).await.unwrap();
         let error = reading.room(LIMIT).await.err().unwrap().to_string();
         assert!(error.contains("reading a row group would make"), "{error}");
         drop((second, third));

@@ -11,7 +11,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::logical_expr::{ColumnarValue, Expr, Operator, ScalarFunctionArgs, cast as cast_expr};
+use datafusion::logical_expr::{ColumnarValue, Expr, Operator, ScalarFunctionArgs, binary_expr, cast as cast_expr};
 
 use super::calculation::{Gives, by_arrays, call, error};
 
@@ -38,16 +38,17 @@ fn in_kind((expr, from): Typed<'_>, kind: &DataType) -> Expr {
     if from == kind { expr } else { cast_expr(expr, kind.clone()) }
 }
 
-/// `left op right` of whole numbers in the type `kind`. DataFusion's own wraps.
-pub(super) fn checked(left: Typed<'_>, op: Operator, right: Typed<'_>, kind: &DataType) -> Option<Expr> {
+/// `left op right` of whole numbers in the type `kind`. DataFusion's own sums, differences and
+/// products wrap.
+pub(super) fn checked(left: Typed<'_>, op: Operator, right: Typed<'_>, kind: &DataType) -> Expr {
     let (word, run): (_, fn(&ScalarFunctionArgs) -> Result<ColumnarValue>) = match op {
         Operator::Plus => ("add", |args| whole(args, numeric::add)),
         Operator::Minus => ("subtract", |args| whole(args, numeric::sub)),
         Operator::Multiply => ("multiply", |args| whole(args, numeric::mul)),
-        _ => return None,
+        _ => return binary_expr(in_kind(left, kind), op, in_kind(right, kind)),
     };
     let arguments = vec![in_kind(left, kind), in_kind(right, kind)];
-    Some(call(format!("{word}_{}", name(kind)), Gives::Always(kind.clone()), run, arguments))
+    call(format!("{word}_{}", name(kind)), Gives::Always(kind.clone()), run, arguments)
 }
 
 fn whole(args: &ScalarFunctionArgs, kernel: Kernel) -> Result<ColumnarValue> {

@@ -84,6 +84,15 @@ impl ScalarUDFImpl for Calculation {
     }
 }
 
+/// The type of what a call gives, if its arguments need not be asked for theirs: those of a long
+/// sum are as long.
+pub(super) fn known_type(function: &ScalarUDF) -> Option<&DataType> {
+    match &function.inner().downcast_ref::<Calculation>()?.gives {
+        Gives::Always(kind) => Some(kind),
+        Gives::By(_) => None,
+    }
+}
+
 /// A function of so many arguments as are given, whose answer depends on them alone.
 pub(super) fn function(
     name: impl Into<String>,

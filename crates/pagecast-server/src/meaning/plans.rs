@@ -13,7 +13,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 
-use super::calculation::refused;
+use super::calculation::{known_type, refused};
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
 use super::{arithmetic, numerics, texts};
@@ -60,6 +60,11 @@ struct Rule<'a> {
 
 impl Rule<'_> {
     fn kind(&self, expr: &Expr) -> Option<DataType> {
+        if let Expr::ScalarFunction(function) = expr
+            && let Some(kind) = known_type(&function.func)
+        {
+            return Some(kind.clone());
+        }
         expr.get_type(self.below.schema).ok()
     }
 
@@ -95,11 +100,13 @@ impl Rule<'_> {
         if let Some(literal) = folded(&left, op, &right) {
             return Transformed::yes(literal);
         }
+        // Nothing is copied here: the left side of a long sum is as long.
+        let adds = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
+        if let Some(kind) = whole(&one, &other).filter(|_| adds) {
+            return Transformed::yes(arithmetic::checked((left, &one), op, (right, &other), &kind));
+        }
         let changed = match op {
-            Operator::Plus | Operator::Minus | Operator::Multiply => match whole(&one, &other) {
-                Some(kind) => arithmetic::checked((left.clone(), &one), op, (right.clone(), &other), &kind),
-                None => of_days(&left, &one, op, &right, &other),
-            },
+            _ if adds => of_days(&left, &one, op, &right, &other),
             Operator::Divide if one.is_floating() || other.is_floating() => {
                 let real = one == DataType::Float32 && other == DataType::Float32;
                 let kind = if real { DataType::Float32 } else { DataType::Float64 };
@@ -186,7 +193,7 @@ impl Rule<'_> {
         let from = self.kind(&inner);
         let checked = from.and_then(|from| {
             let kind = whole(&from, &from)?;
-            arithmetic::checked((zero(&kind)?, &kind), Operator::Minus, (inner.clone(), &from), &kind)
+            Some(arithmetic::checked((zero(&kind)?, &kind), Operator::Minus, (inner.clone(), &from), &kind))
         });
         match checked {
             Some(checked) => Transformed::yes(checked),
@@ -318,13 +325,15 @@ fn of_days(left: &Expr, one: &DataType, op: Operator, right: &Expr, other: &Data
     use DataType::{Date32, Interval};
     let number = |value: &Expr| (cast(value.clone(), DataType::Int32), &DataType::Int32);
     match (one, op, other) {
-        (Date32, Operator::Minus, Date32) => arithmetic::checked(number(left), op, number(right), &DataType::Int32),
+        (Date32, Operator::Minus, Date32) => {
+            Some(arithmetic::checked(number(left), op, number(right), &DataType::Int32))
+        }
         (Date32, Operator::Plus | Operator::Minus, days) if days.is_integer() => {
-            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32)?;
+            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32);
             Some(cast(sum, Date32))
         }
         (days, Operator::Plus, Date32) if days.is_integer() => {
-            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32)?;
+            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32);
             Some(cast(sum, Date32))
         }
         (Date32, Operator::Plus | Operator::Minus, Interval(_)) => Some(moved(left, op, right, right)),
