@@ -120,7 +120,7 @@ lint-deltalake: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/delta/deltalake/Cargo.toml --check
 	cargo clippy $(DELTALAKE) --all-targets -- -D warnings
 
-fuzz: ## readers of traces, stores and flash under libFuzzer, each for FUZZ_SECONDS (20)
+fuzz: ## what reads traces, stores, flash, clients under libFuzzer, each for FUZZ_SECONDS (20)
 	bash ci/fuzz.sh
 
 # Built with the command, so that both have one build of DataFusion.

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs a command with what tests ask in other programs: deltalake as a peer for Delta tables, DuckDB
 # for rows, and the clients of `pagecast serve`: those of Python, two drivers of JDBC,
-# node-postgres, two drivers of Go, and Chromium with Selenium. PyPI, Maven, npm and Go's proxy give
-# them, into the user's cache folder, and Debian the browser; what cannot be had is `skipped`.
+# node-postgres, two drivers of Go, Npgsql, and Chromium with Selenium. PyPI, Maven, npm and Go's
+# proxy give them, into the user's cache folder, and Debian the browser; what cannot be had is
+# `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"
@@ -38,8 +39,20 @@ if command -v go >/dev/null; then
         echo "skipped: Go's proxy has no drivers for us" >&2
     fi
 fi
-# Debian has no .NET, without which Npgsql does not run: its statements are replayed (powerbi.sql).
-command -v dotnet >/dev/null || echo "skipped: there is no .NET for Npgsql" >&2
+# Debian has no .NET, but packages of PyPI carry its 3.1 and an Npgsql 4.0.
+npgsql="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-npgsql"
+if [ ! -e "$npgsql/done" ]; then
+    rm -rf "$npgsql"
+    if "${PYTHON:-python3}" -m venv "$npgsql" &&
+        "$npgsql/bin/pip" install --quiet "pythonnet>=3.0,<4" dotnetcore2==3.1.23 &&
+        "$npgsql/bin/pip" install --quiet --no-deps azureml-dataprep==4.2.2; then
+        touch "$npgsql/done"
+    else
+        echo "skipped: PyPI has no .NET and Npgsql for us" >&2
+        rm -rf "$npgsql"
+    fi
+fi
+if [ -e "$npgsql/done" ]; then export PAGECAST_NPGSQL="$npgsql/bin/python"; fi
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
     } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2

@@ -3,8 +3,8 @@
 # where a nightly compiler is installed; libFuzzer needs its instrumentation. `ci/fuzz.sh store
 # flash` runs some of the targets. cargo-fuzz is built once and kept, like the corpora, in the
 # user's cache folder. Bounded twins run everywhere: crates/pagecast-sim/tests/hostile_traces.rs,
-# hosts/kv/tests/crashes/corrupt.rs, and of crates/pagecast/tests writes/double.rs and
-# flash/damage.rs.
+# hosts/kv/tests/crashes/corrupt.rs, crates/pagecast-cli/tests/serve/hostile.rs, and of
+# crates/pagecast/tests writes/double.rs and flash/damage.rs.
 set -euo pipefail
 skipped() { echo "fuzz: skipped: $1"; exit 0; }
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
@@ -17,7 +17,7 @@ if ! command -v cargo-fuzz >/dev/null; then
 fi
 root="$(cd "$(dirname "$0")/.." && pwd)"
 # Threads of pools that end while the process does pass for leaks.
-for target in ${@:-trace store double_write flash}; do
+for target in ${@:-trace store double_write flash frames}; do
     mkdir -p "$cache/fuzz-$target"
     cd "$root/fuzz"
     # That of Delta tables builds DataFusion once more, and only where it is asked for: in the

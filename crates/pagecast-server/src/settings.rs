@@ -19,6 +19,7 @@ const KNOWN: &[(&str, &str, Kind)] = &[
     ("client_min_messages", "notice", Kind::Free),
     ("cursor_tuple_fraction", "0.1", Kind::Free),
     ("DateStyle", "ISO, MDY", Kind::Fixed),
+    ("default_table_access_method", "heap", Kind::Free),
     ("default_transaction_isolation", "read committed", Kind::Free),
     ("default_transaction_read_only", "on", Kind::Only(&["on", "true", "yes", "1"])),
     ("extra_float_digits", "1", Kind::Free),

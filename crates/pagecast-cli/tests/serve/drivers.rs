@@ -31,7 +31,11 @@ fn drives(mut program: Command) {
 }
 
 fn in_python(script: &str) {
-    let Some(python) = named("PAGECAST_PYTHON", "Python with drivers of PostgreSQL") else { return };
+    by_python("PAGECAST_PYTHON", script);
+}
+
+fn by_python(variable: &str, script: &str) {
+    let Some(python) = named(variable, "Python with drivers of PostgreSQL") else { return };
     let mut program = Command::new(python);
     program.arg(folder().join(script));
     drives(program);
@@ -55,6 +59,11 @@ fn psycopg2_works() {
 #[test]
 fn adbc_of_postgresql_works() {
     in_python("with_adbc.py");
+}
+
+#[test]
+fn npgsql_works() {
+    by_python("PAGECAST_NPGSQL", "with_npgsql.py");
 }
 
 #[test]
