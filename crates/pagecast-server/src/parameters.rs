@@ -103,7 +103,7 @@ fn parts(text: &str) -> Option<Vec<Option<String>>> {
                 (open, quoted) = (!open, true);
             }
             ',' if !open => parts.push(end(&mut part, &mut quoted)?),
-            character if quoted && !open => _ = character.is_whitespace().then_some(())?,
+            character if quoted && !open => character.is_whitespace().then_some(())?,
             // An array of arrays has no type here.
             '{' | '}' if !open => return None,
             character => part.push(character),

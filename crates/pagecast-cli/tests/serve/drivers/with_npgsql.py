@@ -1,6 +1,6 @@
 """What Npgsql does with a server, on the port that is the argument. .NET and Npgsql are those that
-packages of PyPI carry (ci/clients.sh). It looks up all types on connecting, prepares everything, and
-takes values in the binary format."""
+packages of PyPI carry (ci/clients.sh). It looks up all types on connecting, prepares everything,
+and takes values in the binary format."""
 
 import json
 import pathlib
