@@ -97,7 +97,7 @@ mod tests {
         });
         // A user may keep 4 MiB of these 16, and each byte counts twice.
         came -= FREE;
-        assert!((2 << 20) - FREE <= came && came <= 2 << 20, "{came}");
+        assert!(((2 << 20) - FREE..=2 << 20).contains(&came), "{came}");
         assert!(error.message().starts_with("a request would keep "), "{error}");
         drop(body);
         assert_eq!(pool.reserved(), 2 * came);
