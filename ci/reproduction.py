@@ -2,7 +2,7 @@
 """Writes docs/reproduction.md and its pictures: every figure of the papers, beside ours.
 
 Result files lie in target/reproduction and target/bench. What is newer there than in
-lab/measured/reproduction.json is measured again and kept there with its date; the document is made
+lab/reproduction.json is measured again and kept there with its date; the document is made
 of that file alone, so that everybody gets the same. `--check` fails where it differs.
 """
 
@@ -22,7 +22,7 @@ from lines_svg import draw
 
 DOCUMENT = Path("docs/reproduction.md")
 PICTURES = Path("docs/pictures")
-KEPT = Path("lab/measured/reproduction.json")
+KEPT = Path("lab/reproduction.json")
 RESULTS = [Path("target/reproduction"), Path("target/bench")]
 COLUMNS = 100
 FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_postgres.FIGURES, *figures_2011.FIGURES, *figures_2021.FIGURES]
