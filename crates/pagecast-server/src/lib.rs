@@ -42,6 +42,7 @@ mod problem;
 mod rewrite;
 mod room;
 mod rows;
+mod scalars;
 mod server;
 mod session;
 mod settings;

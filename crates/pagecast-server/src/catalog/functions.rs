@@ -15,7 +15,7 @@ use datafusion::prelude::SessionContext;
 
 use super::types;
 use super::{DATABASE, SCHEMA};
-use crate::meaning::by_arrays;
+use crate::scalars::by_arrays;
 use crate::settings;
 
 /// The numbers of tables that are found with their schema only: those of `information_schema`.

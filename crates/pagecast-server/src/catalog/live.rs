@@ -22,8 +22,8 @@ use super::functions;
 use super::made::Made;
 use super::{DATABASE, DATABASE_OID, OWNER_OID, USER_OID};
 use crate::entries::{Entries, Entry, Transaction};
-use crate::meaning::{by_arrays, error};
 use crate::problem::{Problem, Refused};
+use crate::scalars::{by_arrays, error};
 use crate::settings::Shared;
 
 /// Who asks.

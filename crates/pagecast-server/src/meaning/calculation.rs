@@ -4,14 +4,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-use crate::problem::Problem;
+pub(super) use crate::scalars::{by_arrays, error};
 
 /// The type of what a function gives.
 #[derive(Clone, Debug)]
@@ -122,26 +121,6 @@ pub(super) fn call(
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let number = CALLS.fetch_add(1, Ordering::Relaxed);
     ScalarUDF::new_from_impl(made(name.into(), gives, run, Some(number))).call(arguments)
-}
-
-/// Runs what works on arrays: constants are arrays of one row, and give a constant.
-pub(in super::super) fn by_arrays(
-    args: &ScalarFunctionArgs,
-    run: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    let all_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-    let rows = if all_scalar { 1 } else { args.number_rows };
-    let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
-    let answer = run(&arrays)?;
-    Ok(match all_scalar {
-        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?),
-        false => ColumnarValue::Array(answer),
-    })
-}
-
-/// An error that keeps its class on its way through DataFusion.
-pub(in super::super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
-    DataFusionError::External(Box::new(Problem::error(code, message)))
 }
 
 /// What PostgreSQL does, and what nothing here does.

@@ -27,7 +27,6 @@ mod types;
 
 use datafusion::prelude::SessionContext;
 
-pub(super) use calculation::{by_arrays, error};
 pub(super) use plans::meant;
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same names.

@@ -1,0 +1,27 @@
+//! How a scalar function runs on arrays, and fails with a class of SQL.
+
+use arrow::array::ArrayRef;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use crate::problem::Problem;
+
+/// Runs what works on arrays: constants are arrays of one row, and give a constant.
+pub(super) fn by_arrays(
+    args: &ScalarFunctionArgs,
+    run: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let all_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let rows = if all_scalar { 1 } else { args.number_rows };
+    let arrays = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+    let answer = run(&arrays)?;
+    Ok(match all_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?),
+        false => ColumnarValue::Array(answer),
+    })
+}
+
+/// An error that keeps its class on its way through DataFusion.
+pub(super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
+    DataFusionError::External(Box::new(Problem::error(code, message)))
+}
