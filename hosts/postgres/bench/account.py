@@ -17,7 +17,7 @@ from bench.__main__ import names, size
 from bench.measure import VARIANTS, Bench
 from bench.query import Query
 from bench.workloads import WORKLOADS, Workload
-from cluster import ServerFailed, find
+from cluster import ServerFailed, find_with_pagecast
 
 _KINDS = ("Shared Hit Blocks", "Shared Read Blocks", "Temp Read Blocks", "Temp Written Blocks")
 
@@ -36,9 +36,8 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=1000, help="lines of fewer blocks read by each variant are left out")
     parser.add_argument("--json", type=Path, default=Path("target/bench/account.json"))
     given = parser.parse_args()
-    installation = find(given.version)
-    if installation is None or not installation.has_extension("pg_pagecast"):
-        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+    installation = find_with_pagecast(given.version)
+    if installation is None:
         return 0
     try:
         runs = measure(given, installation)

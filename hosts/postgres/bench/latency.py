@@ -25,7 +25,7 @@ from pathlib import Path
 from bench.__main__ import size
 from bench.measure import VARIANTS
 from bench.overhead import estimate
-from cluster import Cluster, Installation, Limits, ServerFailed, find
+from cluster import Cluster, Installation, Limits, ServerFailed, find_with_pagecast
 from cluster.limits import forget_cached
 
 # Commits do not wait for the device: what it is busy with besides would be measured.
@@ -54,9 +54,8 @@ def main() -> int:
     parser.add_argument("--append", action="store_true", help="add to the pairs in the file")
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres-latency.json"))
     given = parser.parse_args()
-    installation = find(given.version)
-    if installation is None or not installation.has_extension("pg_pagecast"):
-        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+    installation = find_with_pagecast(given.version)
+    if installation is None:
         return 0
     pairs = json.loads(given.json.read_text())["pairs"] if given.append and given.json.exists() else []
     try:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import VARIANTS
-from cluster import Cluster, Installation, Limits, ServerFailed, find
+from cluster import Cluster, Installation, Limits, ServerFailed, find_with_pagecast
 from cluster.server import waits
 
 # pgbench's arguments, or a statement: all rows; a filter that few pass; an index scan across a
@@ -73,9 +73,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.rounds < 2 or given.turns < 2:
         parser.error("--rounds and --turns must be 2 or more")
-    installation = find(given.version)
-    if installation is None or not installation.has_extension("pg_pagecast"):
-        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+    installation = find_with_pagecast(given.version)
+    if installation is None:
         return 0
     try:
         measure(given, installation)

@@ -25,7 +25,7 @@ from bench.__main__ import size
 from bench.cooperative import build
 from bench.measure import VARIANTS, Bench
 from bench.workloads import WORKLOADS, Workload, date_ranges, ycsb
-from cluster import ServerFailed, SqlError, find
+from cluster import ServerFailed, SqlError, find_with_pagecast
 
 _PAPER = {"pg_pagecast.samples": 10, "pg_pagecast.bulk": 1, "pg_pagecast.frequency": "off", "pg_pagecast.fallback": "random"}
 _FREQUENCY = {**_PAPER, "pg_pagecast.frequency": "max"}
@@ -85,9 +85,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres-paper.json"))
     given = parser.parse_args()
-    installation = find(given.version)
-    if installation is None or not installation.has_extension("pg_pagecast"):
-        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+    installation = find_with_pagecast(given.version)
+    if installation is None:
         return 0
     try:
         measure(given, installation)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import facts
 from bench.__main__ import size
-from cluster import Cluster, Connection, Installation, ServerFailed, find
+from cluster import Cluster, Connection, Installation, ServerFailed, find_with_pagecast
 
 _QUERIES = {
     "count": "select count(*) from facts",
@@ -32,9 +32,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=30, help="of each query, with and without")
     parser.add_argument("--json", type=Path, default=Path("target/bench/resident.json"))
     given = parser.parse_args()
-    installation = find(given.version)
-    if installation is None or not installation.has_extension("pg_pagecast"):
-        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+    installation = find_with_pagecast(given.version)
+    if installation is None:
         return 0
     try:
         rows = measure(given, installation)

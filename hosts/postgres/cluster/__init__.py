@@ -5,9 +5,10 @@ Unix socket in a folder of its own and runs as an unprivileged user, so it meets
 the machine and none meets it.
 """
 
-from cluster.installation import Installation, find
+from cluster.installation import Installation, find, find_with_pagecast
 from cluster.libpq import Connection, Lost, SqlError
 from cluster.limits import Limits
 from cluster.server import Cluster, ServerFailed
 
-__all__ = ["Cluster", "Connection", "Installation", "Limits", "Lost", "ServerFailed", "SqlError", "find"]
+__all__ = ["Cluster", "Connection", "Installation", "Limits", "Lost", "ServerFailed", "SqlError", "find",
+           "find_with_pagecast"]

@@ -66,3 +66,12 @@ def find(major: int | None = None) -> Installation | None:
             if os.access(installation.program("postgres"), os.X_OK):
                 return installation
     return None
+
+
+def find_with_pagecast(major: int | None = None) -> Installation | None:
+    """As `find`, where pg_pagecast is installed; otherwise says that this is skipped."""
+    installation = find(major)
+    if installation is None or not installation.has_extension("pg_pagecast"):
+        print("skipped: no PostgreSQL server with pg_pagecast is installed")
+        return None
+    return installation
