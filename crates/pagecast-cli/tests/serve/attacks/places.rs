@@ -4,22 +4,27 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use super::{MARGIN, MEMORY_BYTES, attack, attacked, bystander, error_of, newcomer, rounds};
+use crate::Server;
 use crate::wire::Client;
 
 /// More clients than there are places.
 const SILENT: usize = 40;
 
+/// Clients that ask for many rows and read none.
+fn silent(server: &Server) -> Vec<Client> {
+    let ask = |_| {
+        let mut client = Client::connect(server.port, "attacker");
+        client.query("SELECT * FROM large");
+        client
+    };
+    (0..SILENT * rounds().min(4)).map(ask).collect()
+}
+
 #[test]
 fn who_does_not_read_keeps_no_place() {
     let server = attacked(&["--max-queries", "4", "--write-timeout", "3s"]);
     attack("clients that do not read", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
-        let mut clients: Vec<_> = (0..SILENT * rounds().min(4))
-            .map(|_| {
-                let mut client = Client::connect(server.port, "attacker");
-                client.query("SELECT * FROM large");
-                client
-            })
-            .collect();
+        let mut clients = silent(&server);
         std::thread::sleep(Duration::from_secs(2));
         let running = server.status("queries_running");
         // They end by themselves, after as many bytes as the network holds.
@@ -42,13 +47,7 @@ fn who_does_not_read_keeps_no_place() {
 fn row_groups_of_many_clients_wait_for_memory() {
     let server = attacked(&["--write-timeout", "3s"]);
     attack("clients that do not read, in all places", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
-        let mut clients: Vec<_> = (0..SILENT * rounds().min(4))
-            .map(|_| {
-                let mut client = Client::connect(server.port, "attacker");
-                client.query("SELECT * FROM large");
-                client
-            })
-            .collect();
+        let mut clients = silent(&server);
         let began = Instant::now();
         while server.status("connections") > 2 && server.status("queries_running") > 2 {
             assert!(began.elapsed() < Duration::from_secs(60), "clients that do not read stay");
