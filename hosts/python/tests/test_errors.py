@@ -12,7 +12,7 @@ IDS = np.arange(100, dtype=np.uint64)
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: pagecast.simulate(IDS, "lrx", 10), ValueError, "unknown policy `lrx`; there are 2q, arc"),
+        (lambda: pagecast.simulate(IDS, "lrx", 10), ValueError, "unknown policy `lrx`; there are 2q, ad-lru"),
         (lambda: pagecast.simulate(IDS, "lru(k=2)", 10), ValueError, "takes no parameters, not even `k`"),
         (lambda: pagecast.simulate(IDS, [], 10), ValueError, "policies: at least one"),
         (lambda: pagecast.simulate(IDS, [object()], 10), TypeError, "called with the number of frames"),
