@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -214,10 +214,11 @@ bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS
 
 bench-flash: ## the tier on flash of a pool beside the simulator's; target/bench/flash.json
 bench-io: ## threads, io_uring and read ahead; writes target/bench/io.json
+bench-lock: ## the lock of ordered policies under loads like DBT-1 and DBT-2; target/bench/lock.json
 bench-pool: ## hit path and eviction cost against other caches; writes target/bench/pool.json
 bench-prediction: ## hit rates, what a victim costs; target/bench/prediction.json
 
-bench-flash bench-io bench-pool bench-prediction:
+bench-flash bench-io bench-lock bench-pool bench-prediction:
 	@mkdir -p target/bench
 	cargo run --release --locked -p pagecast-lab -- $(@:bench-%=%) --json target/bench/$(@:bench-%=%).json $(ARGS)
 

@@ -13,6 +13,7 @@ import textwrap
 from datetime import datetime, timezone
 from pathlib import Path
 
+import figures_2009
 import figures_2011
 import figures_2021
 import figures_2025
@@ -25,7 +26,7 @@ PICTURES = Path("docs/pictures")
 KEPT = Path("lab/reproduction.json")
 RESULTS = [Path("target/reproduction"), Path("target/bench")]
 COLUMNS = 100
-FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_postgres.FIGURES, *figures_2011.FIGURES, *figures_2021.FIGURES]
+FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_postgres.FIGURES, *figures_2011.FIGURES, *figures_2021.FIGURES, *figures_2009.FIGURES]
 
 PAPERS = {
     "2025": "Khalaji, Vanderkooy, Guo, Daudjee: Sampling-based Predictive Database Buffer Management, PVLDB 18(13), 2025; "

@@ -4,8 +4,10 @@
 mod eviction;
 mod flash;
 mod io;
+mod lock;
 mod pool;
 mod prediction;
+mod rounds;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ enum Verb {
     Pool(pool::Args),
     /// Reads a second over threads and over io_uring, reading ahead, checkpoints
     Io(io::Args),
+    /// The lock of ordered policies under the loads of the authors of BP-Wrapper, bare and wrapped
+    Lock(lock::Args),
     /// What policies read where scans are known, and what a victim costs among many
     Prediction(prediction::Args),
     /// The tier on flash of a real pool beside the simulator's, over the same requests
@@ -58,6 +62,7 @@ fn run(cli: Cli) -> Result<(), String> {
     let mut measured = match cli.verb {
         Verb::Pool(args) => pool::run(&args)?,
         Verb::Io(args) => io::run(&args)?,
+        Verb::Lock(args) => lock::run(&args)?,
         Verb::Prediction(args) => prediction::run(&args)?,
         Verb::Flash(args) => flash::run(&args)?,
         Verb::Counted(work) => return work.run(),

@@ -10,7 +10,7 @@ use std::time::Instant;
 use pagecast::Batching;
 
 use super::resident::{Resident, Workload};
-use super::rounds::{Figure, median, pairs};
+use crate::rounds::{Figure, median, pairs};
 
 /// Accesses of all threads in one round.
 const ACCESSES: usize = 160_000;

@@ -6,7 +6,7 @@
 
 use crate::eviction::{Bench, running_scans};
 
-use super::rounds::{Figure, pairs};
+use crate::rounds::{Figure, pairs};
 
 const EVICTIONS_PER_ROUND: u32 = 20_000;
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 use pagecast::Batching;
 
 use super::resident::{PAGES, Resident, Workload, first_word, page};
-use super::rounds::{Figure, pairs};
+use crate::rounds::{Figure, pairs};
 
 const OPERATIONS: usize = 500_000;
 

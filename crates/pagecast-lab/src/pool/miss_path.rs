@@ -13,7 +13,7 @@ use pagecast::storage::DirectIo;
 use pagecast::{Pool, PoolOptions};
 use pagecast_core::policy::PolicySpec;
 
-use super::rounds::{Figure, pairs};
+use crate::rounds::{Figure, pairs};
 
 const READERS: u32 = 8;
 const PAGE_SIZE: u32 = 256 << 10;

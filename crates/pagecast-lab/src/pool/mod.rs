@@ -11,14 +11,13 @@ mod miss_path;
 mod queries;
 mod reads;
 mod resident;
-mod rounds;
 mod tuples;
 
 use std::num::NonZeroUsize;
 
 use serde_json::{Value, json};
 
-use rounds::Figure;
+use crate::rounds::Figure;
 
 const SCANS: [u32; 4] = [1, 8, 32, 128];
 /// Of AMG-Buffer's, for each part of narrow ones.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{Pool, PoolOptions, Relation};
 
-use super::rounds::{Figure, pairs};
+use crate::rounds::{Figure, pairs};
 
 const PAGE_SIZE: u32 = 64 << 10;
 const FILE: u64 = 32 << 20;

@@ -12,7 +12,7 @@ use pagecast::storage::{Device, MemoryFiles};
 use pagecast::{FixedRows, Pool, PoolOptions, Session, TupleId, TupleOptions, Tuples};
 use pagecast_core::random::Random;
 
-use super::rounds::{Figure, median, pairs};
+use crate::rounds::{Figure, median, pairs};
 
 const PAGES: u32 = 4_096;
 const PAGE_SIZE: u32 = 4_096;
