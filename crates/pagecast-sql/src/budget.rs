@@ -76,13 +76,8 @@ impl Budget {
     /// at work already.
     pub(crate) fn check_read(self, more: u64, beside: u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
-        match self.is_small(more) {
-            true => Ok(()),
-            false => {
-                let most = limit.saturating_add(margin(limit) / 2).saturating_sub(beside);
-                self.check_within(most, more, "reading a row group")
-            }
-        }
+        let most = limit.saturating_add(margin(limit) / 2).saturating_sub(beside);
+        self.check_within(most, more, "reading a row group")
     }
 
     fn check_within(self, most: u64, more: u64, who: &str) -> Result<()> {

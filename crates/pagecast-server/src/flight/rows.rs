@@ -80,13 +80,14 @@ pub(super) async fn run(
 
 impl Sending {
     async fn all(mut self, sender: mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
-        while let Some(batch) = self.stop.of(self.query.next()).await? {
+        loop {
+            let Self { query, standing, client, stop, .. } = &mut self;
+            let Some(batch) = execution::next(query, standing, client, stop).await? else { return Ok(()) };
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
             self.hand_on(batch, &sender).await?;
             self.registered.entry.sent(count);
         }
-        Ok(())
     }
 }
 
