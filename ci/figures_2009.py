@@ -51,8 +51,8 @@ def by_threads(load: str):
     return chart
 
 
-def throughput(load: str, title: str, factor: float) -> Figure:
-    return Figure(SOURCE, f"throughput, {load}", title, COMMAND, [
+def throughput(number: str, load: str, factor: float) -> Figure:
+    return Figure(SOURCE, number, "throughput of 16 threads, hits only", COMMAND, [
         Claim("time of 2Q wrapped beside bare", f"{1 / factor:.2f}", time(load, ("2q", "wrapped"), ("2q", "bare")), below(1 / factor)),
         Claim("time of 2Q wrapped beside clock", "level", time(load, ("2q", "wrapped"), ("clock", "no lock")), equal(0.1)),
         Claim("waits for the lock, wrapped beside bare", "much fewer", waits(load), below(0.1)),
@@ -60,9 +60,9 @@ def throughput(load: str, title: str, factor: float) -> Figure:
 
 
 FIGURES = [
-    throughput("dbt1-like", "hits only, 16 threads", 1.5),
-    throughput("dbt2-like", "hits only, 16 threads", 1.3),
-    throughput("tablescan", "hits only, 16 threads", 2.0),
+    throughput("DBT-1", "dbt1-like", 1.5),
+    throughput("DBT-2", "dbt2-like", 1.3),
+    throughput("TableScan", "tablescan", 2.0),
     Figure(SOURCE, "lock", "holding and waiting, all ordered policies", COMMAND, [
         Claim("their share of the threads' time, wrapped beside bare", "fewer", share, below()),
     ]),
