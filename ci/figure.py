@@ -94,7 +94,8 @@ class Given:
         return rows[size][figure]["mean"]
 
 
-Measure = Callable[[Given], float]
+# A number, or one for each seed.
+Measure = Callable[[Given], float | list[float]]
 
 
 @dataclass

@@ -1,6 +1,5 @@
 //! A query under way for a client: admitted, run, and sent row by row.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -21,8 +20,8 @@ use super::statements;
 use super::stop::Stop;
 use super::wire::Writer;
 
-/// How long a query may wait for its client to read, or for memory, before its place is another's.
-/// Many such queries come one after the other, so that it is a small part of a second.
+/// How long a client may take to read before its query's place is another's. Many such clients come
+/// one after the other, so that it is a small part of a second.
 pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Rows of a statement, of which some may have been sent.
@@ -72,28 +71,6 @@ impl Standing {
         }
         self.kept = None;
         Ok(())
-    }
-}
-
-/// The next rows of a query. While a read of it waits for memory, its place is another's.
-pub(super) async fn next(
-    query: &mut Query,
-    standing: &mut Standing,
-    client: &Client,
-    stop: &mut Stop,
-) -> Result<Option<RecordBatch>, Problem> {
-    let mut rows = pin!(query.next());
-    loop {
-        if let Ok(rows) = timeout(PATIENCE, stop.of(&mut rows)).await {
-            let rows = rows?;
-            if rows.is_some() {
-                stop.of(standing.go_on(client)).await?;
-            }
-            return Ok(rows);
-        }
-        if standing.held.waits() {
-            standing.places = None;
-        }
     }
 }
 
@@ -150,7 +127,7 @@ impl Execution {
                     return Ok(Fetched { rows: sent, suspended: true });
                 }
             }
-            self.batch = match next(&mut self.query, &mut self.standing, client, stop).await? {
+            self.batch = match stop.of(self.query.next()).await? {
                 Some(rows) => Some(Batch { prepared: self.rows.prepare(&rows)?, rows, next: 0 }),
                 None => return Ok(Fetched { rows: sent, suspended: false }),
             };

@@ -80,14 +80,13 @@ pub(super) async fn run(
 
 impl Sending {
     async fn all(mut self, sender: mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
-        loop {
-            let Self { query, standing, client, stop, .. } = &mut self;
-            let Some(batch) = execution::next(query, standing, client, stop).await? else { return Ok(()) };
+        while let Some(batch) = self.stop.of(self.query.next()).await? {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
             self.hand_on(batch, &sender).await?;
             self.registered.entry.sent(count);
         }
+        Ok(())
     }
 }
 
