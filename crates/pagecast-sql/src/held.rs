@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
@@ -25,14 +25,7 @@ thread_local! {
 
 /// Bytes of the heap that a statement holds. In a program whose heap is not counted there are none.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Arc<Counts>);
-
-#[derive(Debug, Default)]
-struct Counts {
-    bytes: AtomicIsize,
-    /// Reads that wait for memory.
-    waits: AtomicUsize,
-}
+pub struct Held(Arc<AtomicIsize>);
 
 /// Counts from its beginning to its end, also if that is a panic.
 struct Counting {
@@ -43,19 +36,7 @@ struct Counting {
 impl Held {
     /// Bytes that are held now.
     pub fn bytes(&self) -> usize {
-        usize::try_from(self.0.bytes.load(Relaxed)).unwrap_or(0)
-    }
-
-    /// Whether a read of the statement waits for memory at this moment.
-    pub fn waits(&self) -> bool {
-        self.0.waits.load(Relaxed) > 0
-    }
-
-    /// Waits for memory until what is returned is dropped. Relaxed, as all counts here: who looks
-    /// decides on nothing that the waiting one has written.
-    pub(crate) fn waiting(&self) -> impl Drop + use<> {
-        self.0.waits.fetch_add(1, Relaxed);
-        Waiting(Arc::clone(&self.0))
+        usize::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
     /// Whether both are of one statement.
@@ -78,20 +59,12 @@ impl Held {
     }
 }
 
-struct Waiting(Arc<Counts>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waits.fetch_sub(1, Relaxed);
-    }
-}
-
 impl Drop for Counting {
     fn drop(&mut self) {
         let taken = net_of_thread().wrapping_sub(self.before);
         let own = CURRENT.with(|current| current.replace(self.outer.take()));
-        if let Some(Held(counts)) = own {
-            counts.bytes.fetch_add(taken, Relaxed);
+        if let Some(Held(bytes)) = own {
+            bytes.fetch_add(taken, Relaxed);
         }
     }
 }

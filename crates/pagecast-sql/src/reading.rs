@@ -74,7 +74,6 @@ impl Reading {
     async fn wait(&self, bytes: u64) -> Result<Going> {
         if !self.is_small(bytes) {
             let until = Instant::now() + PATIENCE;
-            let _waits = Held::current().map(|statement| statement.waiting());
             if let Ok(_turn) = timeout_at(until, self.turn.lock()).await {
                 while !self.has_room(bytes) && Instant::now() < until {
                     sleep(LOOKS).await;
