@@ -56,11 +56,12 @@ impl Budget {
         self.limit.is_none_or(|limit| own.saturating_add(more) <= limit / SMALL)
     }
 
-    /// Whether `more` bytes fit in the limit beside what others hold.
+    /// Whether `more` bytes fit in the limit beside what others hold. An eighth is left for what
+    /// they become: a row group is larger once it is decoded.
     pub(crate) fn has_room(self, more: u64) -> bool {
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
         let others = heap_unsafe::in_use().saturating_sub(self.before).saturating_sub(own);
-        self.limit.is_none_or(|limit| others.saturating_add(more) <= limit)
+        self.limit.is_none_or(|limit| others.saturating_add(more) <= limit - (limit / 8).min(MARGIN / 2))
     }
 
     /// Fails if with `more` bytes the heap would be larger than it may.
@@ -76,6 +77,9 @@ impl Budget {
     /// at work already.
     pub(crate) fn check_read(self, more: u64, beside: u64) -> Result<()> {
         let Some(limit) = self.limit else { return Ok(()) };
+        if self.is_small(more) {
+            return Ok(());
+        }
         let most = limit.saturating_add(margin(limit) / 2).saturating_sub(beside);
         self.check_within(most, more, "reading a row group")
     }

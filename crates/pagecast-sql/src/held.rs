@@ -39,11 +39,6 @@ impl Held {
         usize::try_from(self.0.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Whether both are of one statement.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// A future that counts here whatever it takes.
     pub fn counted<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         Counted { held: self.clone(), future: Some(Box::pin(future)) }
