@@ -8,6 +8,7 @@ mod lock;
 mod pool;
 mod prediction;
 mod rounds;
+mod warm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -9,9 +9,8 @@ use pagecast_core::policy::{Access, Claimed, ConcurrentPolicy, Frames, Refusal};
 use pagecast_core::{FrameId, PageId};
 
 use super::loads::PAGES;
+use crate::warm;
 
-/// Blocks behind the pages, to push pages out with.
-const FILLER: u32 = 4 * PAGES;
 /// Twice the pages: all can stay.
 pub(crate) const FRAMES: u32 = 2 * PAGES;
 
@@ -31,37 +30,26 @@ pub(crate) fn access(block: u32, at: u64) -> Access {
 }
 
 impl Table {
-    /// All pages are resident in `policy`, and not only just come: they were pushed out and asked
-    /// for again, so that 2Q, ARC and LIRS have them where a hit changes their order.
+    /// All pages are resident in `policy`, as [`warm::all`] says.
     pub(crate) fn filled(policy: &dyn ConcurrentPolicy) -> Self {
         let mut table = Self {
             words: (0..FRAMES).map(|_| AtomicU64::new(0)).collect(),
             pages: Vec::new(),
-            frames: vec![None; (PAGES + FILLER) as usize],
+            frames: vec![None; (PAGES + warm::filler(PAGES)) as usize],
             claimed: Mutex::new(None),
             time: 0,
         };
-        let mut filler = (PAGES..PAGES + FILLER).cycle();
-        filler.by_ref().take(FRAMES as usize).for_each(|block| table.touch(policy, block));
-        let part = FRAMES / 4;
-        for first in (0..PAGES).step_by(part as usize) {
-            let blocks = first..(first + part).min(PAGES);
-            blocks.clone().for_each(|block| table.touch(policy, block));
-            filler.by_ref().take(part as usize + 1).for_each(|block| table.touch(policy, block));
-            blocks.for_each(|block| table.touch(policy, block));
-        }
-        // What has gone meanwhile, until nothing has.
-        while table.frames[..PAGES as usize].iter().any(Option::is_none) {
-            (0..PAGES).for_each(|block| table.touch(policy, block));
-        }
+        warm::all(PAGES, FRAMES, |block| table.touch(policy, block));
         table
     }
 
-    fn touch(&mut self, policy: &dyn ConcurrentPolicy, block: u32) {
+    /// Asks for a block, and says whether it was missed.
+    fn touch(&mut self, policy: &dyn ConcurrentPolicy, block: u32) -> bool {
         self.time += 1;
         let access = access(block, self.time);
         if let Some(frame) = self.frames[block as usize] {
-            return policy.hit(self, frame, &access);
+            policy.hit(self, frame, &access);
+            return false;
         }
         let frame = if self.pages.len() < FRAMES as usize {
             self.pages.push(None);
@@ -76,6 +64,7 @@ impl Table {
         self.pages[frame.index()] = Some(access.page);
         self.frames[block as usize] = Some(frame);
         policy.admit(self, frame, &access);
+        true
     }
 
     /// The frame of a page of the load.

@@ -11,7 +11,8 @@ mod watched;
 
 use std::num::NonZeroUsize;
 
-use pagecast_core::policy::{Batching, PolicySpec};
+use clap::builder::PossibleValuesParser;
+use pagecast_core::policy::{Batching, PolicySpec, names};
 use pagecast_sim::replay::{PageIds, replay_in_sessions};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Vec<u32>,
     /// These policies alone, of those that keep an order, and clock
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(names()), hide_possible_values = true)]
     policies: Vec<String>,
 }
 

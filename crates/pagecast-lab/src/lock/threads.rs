@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use pagecast_core::policy::{Batching, ConcurrentPolicy, Due, HitNeed, HitQueue, Policy, PolicySpec, names};
+use pagecast_core::policy::{Batching, ConcurrentPolicy, Due, Frames, HitNeed, HitQueue, Policy, PolicySpec, names};
 
 use super::frames::{FRAMES, Table, access};
 use super::loads::Load;
@@ -126,7 +126,7 @@ impl Measured {
             let (frame, access) = (table.frame(block), access(block, at as u64));
             let due = match need {
                 HitNeed::Queue { length } => queue.note(length, frame, &access),
-                need if need.is_met_by(pagecast_core::policy::Frames::word(table, frame)) => Due::NotYet,
+                need if need.is_met_by(table.word(frame)) => Due::NotYet,
                 _ => unreachable!("clock-sweep counts, and the others keep an order"),
             };
             if due != Due::NotYet {

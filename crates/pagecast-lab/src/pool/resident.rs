@@ -7,10 +7,10 @@ use pagecast::{Batching, Pool, PoolOptions, Relation};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::random::Random;
 
+use crate::warm;
+
 pub(crate) const PAGES: u32 = 4_096;
 pub(crate) const PAGE_SIZE: u32 = 4_096;
-/// Blocks behind the pages: more than the pool has frames, to push pages out with.
-const FILLER: u32 = 4 * PAGES;
 
 /// How keys are drawn.
 #[derive(Clone, Copy)]
@@ -76,7 +76,7 @@ pub(crate) fn first_word(page: &[u8]) -> u64 {
 /// The file, in memory: hits read nothing, and the pool is warmed sooner.
 static FILES: LazyLock<MemoryFiles> = LazyLock::new(|| {
     let files = MemoryFiles::new();
-    files.write("pages", (0..PAGES + FILLER).flat_map(page).collect::<Vec<u8>>());
+    files.write("pages", (0..PAGES + warm::filler(PAGES)).flat_map(page).collect::<Vec<u8>>());
     files
 });
 
@@ -87,8 +87,7 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
-    /// All pages are resident, and not only just come: they were pushed out and asked for again, so
-    /// that 2Q, ARC and LIRS have them where a hit changes their order.
+    /// All pages are resident, as [`warm::all`] says.
     pub(crate) fn new(policy: &str, batching: Batching) -> Self {
         let options = PoolOptions::default()
             .memory(2 * u64::from(PAGES) * u64::from(PAGE_SIZE))
@@ -104,29 +103,11 @@ impl Resident {
     }
 
     fn warm(&self) {
-        let touch = |block| {
+        warm::all(PAGES, self.pool.frames(), |block| {
+            let before = self.pool.stats().loads;
             let pin = self.relation.pin(block, None).expect("there is a frame");
             assert_eq!(first_word(&pin), u64::from(block));
-        };
-        let mut filler = (PAGES..PAGES + FILLER).cycle();
-        // The pool is full from here on.
-        filler.by_ref().take(self.pool.frames() as usize).for_each(touch);
-        // In parts that are remembered when they have been pushed out.
-        let part = self.pool.frames() / 4;
-        for first in (0..PAGES).step_by(part as usize) {
-            let blocks = first..(first + part).min(PAGES);
-            blocks.clone().for_each(touch);
-            filler.by_ref().take(part as usize + 1).for_each(touch);
-            blocks.for_each(touch);
-        }
-        // What has gone meanwhile, until nothing has.
-        for _ in 0..10 {
-            let before = self.pool.stats().loads;
-            (0..PAGES).for_each(touch);
-            if self.pool.stats().loads == before {
-                return;
-            }
-        }
-        panic!("{} does not keep {PAGES} pages in {} frames", self.pool.policy(), self.pool.frames());
+            self.pool.stats().loads != before
+        });
     }
 }
