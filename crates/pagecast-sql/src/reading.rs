@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the heap, which tells nobody when it shrinks.
 const LOOKS: Duration = Duration::from_millis(5);
 
-/// What a read becomes once its columns are decoded, at most mostly: its bytes, pages as they were
-/// before compression, and batches.
+/// How many times its bytes a read takes once its columns are decoded: TPC-H's lineitem in Snappy
+/// takes four times as much, other columns less. A read is small if it still is then.
 const DECODED: u64 = 4;
 
 /// Memory for what is read.
