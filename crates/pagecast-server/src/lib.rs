@@ -51,6 +51,7 @@ mod statements;
 mod status;
 mod stop;
 mod tls;
+mod turns;
 mod types;
 mod users;
 mod wire;

@@ -69,7 +69,7 @@ impl Listeners {
                 // Each that ends is forgotten here.
                 Some(_) = connections.join_next() => {}
                 accepted = self.accept() => match accepted {
-                    Ok((tcp, address, protocol)) => take(server, tcp, address, protocol, &mut connections),
+                    Ok((tcp, address, protocol)) => take(server, tcp, address, protocol, &mut connections).await,
                     Err(error) => {
                         // Of the machine, mostly: too many files are open. It passes.
                         (server.notices.say)(&anyhow!("no connection can be taken: {error}"));
@@ -99,12 +99,18 @@ impl Listeners {
     }
 }
 
-fn take(server: &Arc<Server>, tcp: TcpStream, address: IpAddr, protocol: Protocol, connections: &mut JoinSet<()>) {
+async fn take(
+    server: &Arc<Server>,
+    tcp: TcpStream,
+    address: IpAddr,
+    protocol: Protocol,
+    connections: &mut JoinSet<()>,
+) {
     if let Err(error) = prepare(&tcp) {
         (server.notices.say)(&anyhow!("a connection cannot be set up: {error}"));
         return;
     }
-    let (guest, gone) = server.lobby.enter(address);
+    let (guest, gone) = server.lobby.enter(address).await;
     if let Some(gone) = gone {
         server.notices.of(About::Refused, || {
             format!("too many clients have not logged in: the oldest connection from {gone} is closed for another")

@@ -10,11 +10,13 @@ use super::catalog::CATALOG;
 use super::problem::Problem;
 use super::server::Client;
 use super::status;
+use super::turns::Place;
 
 /// Held while a query runs.
 pub(super) struct Places {
     _own: Option<OwnedSemaphorePermit>,
-    _all: Option<OwnedSemaphorePermit>,
+    _all: Option<Place>,
+    _catalog: Option<OwnedSemaphorePermit>,
 }
 
 /// What a statement must have to run.
@@ -57,27 +59,30 @@ impl Need {
     }
 }
 
-/// Waits for a place: first among the user's queries, if they are limited, then among all.
+/// Waits for a place: first among the user's queries, if they are limited, then among all. Where
+/// nobody needs a name, clients take turns by the name that they give.
 pub(super) async fn admit(client: &Client, need: Need) -> Result<Places, Problem> {
     let closed = |_| Problem::fatal("57P01", "the server is shut down");
     if need == Need::Nothing {
-        return Ok(Places { _own: None, _all: None });
+        return Ok(Places { _own: None, _all: None, _catalog: None });
     }
     let _waits = client.entry.waiting();
     let own = match &client.account.places {
         Some(places) => Some(Arc::clone(places).acquire_owned().await.map_err(closed)?),
         None => None,
     };
-    let place = Arc::clone(&client.server.places).acquire_owned();
-    let place = match need {
+    let place = client.server.places.place(&client.entry.user);
+    let (all, catalog) = match need {
         Need::Catalog => {
             tokio::select! {
                 biased;
-                place = place => place,
-                place = Arc::clone(&client.server.catalog_places).acquire_owned() => place,
+                place = place => (Some(place), None),
+                place = Arc::clone(&client.server.catalog_places).acquire_owned() => {
+                    (None, Some(place.map_err(closed)?))
+                }
             }
         }
-        _ => place.await,
+        _ => (Some(place.await), None),
     };
-    Ok(Places { _own: own, _all: Some(place.map_err(closed)?) })
+    Ok(Places { _own: own, _all: all, _catalog: catalog })
 }

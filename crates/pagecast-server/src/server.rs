@@ -27,6 +27,7 @@ use super::problem::Problem;
 use super::room::{self, Room, Seat};
 use super::settings::{Settings, Shared};
 use super::stop::Closing;
+use super::turns::Turns;
 use super::users::{User, Users, random};
 
 /// How long a client may take to say who it is.
@@ -68,7 +69,7 @@ pub struct Server {
     pub(super) guesses: Guesses,
     room: Room,
     /// Places among the queries that run.
-    pub(super) places: Arc<Semaphore>,
+    pub(super) places: Arc<Turns>,
     pub(super) catalog_places: Arc<Semaphore>,
     /// What all users may keep while nothing runs for them.
     kept: Arc<Part>,
@@ -118,7 +119,7 @@ impl Server {
         let administrators = users.iter().flat_map(Users::iter).any(|(_, user)| user.administrator);
         let room = Room::new(limits.connections, administrators);
         let kept = Part::of_all(engine.ctx.runtime_env().memory_pool.as_ref());
-        let places = Arc::new(Semaphore::new(limits.queries));
+        let places = Turns::new(limits.queries);
         let (closing, _) = watch::channel(Closing::No);
         let mut server = Self {
             engine,

@@ -38,7 +38,7 @@ impl Server {
             ("connections", self.connected() as u64),
             ("connections_not_logged_in", self.lobby.waiting() as u64),
             ("queries_running", self.running().len() as u64),
-            ("query_places_free", self.places.available_permits() as u64),
+            ("query_places_free", self.places.free() as u64),
             ("query_memory_bytes", self.engine.ctx.runtime_env().memory_pool.reserved() as u64),
             ("scans_back_in_order", self.engine.host.back_in_order_scans()),
         ]
