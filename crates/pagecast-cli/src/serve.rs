@@ -12,7 +12,7 @@ use pagecast::{Pool, Recorder};
 use pagecast_server::{Limits, Listeners, Server, Spoken, TlsAcceptor, Users, acceptor};
 use pagecast_sql::query;
 use pagecast_sql::shape;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 use crate::failure::{say, usage};
@@ -128,12 +128,12 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     }
     let tables = engine.tables.len();
     let server = pagecast_server::open(engine, users, tls, limits, say).await?;
-    let postgresql = bind("--listen", args.listen).await?;
+    let postgresql = bind("--listen", args.listen)?;
     let address = postgresql.local_addr().context("--listen")?;
     #[cfg(feature = "flight")]
     let flight = match args.flight {
         Some(address) => {
-            let listener = bind("--flight", address).await?;
+            let listener = bind("--flight", address)?;
             println!("pagecast speaks Flight SQL on {}", listener.local_addr().context("--flight")?);
             Some((listener, pagecast_server::Flight::start(&server, flight_tls)?))
         }
@@ -214,9 +214,20 @@ fn metrics(address: SocketAddr, server: &Arc<Server>) -> anyhow::Result<Endpoint
     Ok(endpoint)
 }
 
-async fn bind(flag: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| usage(format!("{flag}: no clients can connect to {address}: {error}")))
+/// Clients find their turn behind that many, or as many as the system allows. Beyond them one that
+/// connects waits a second before it tries again.
+const BACKLOG: u32 = 1024;
+
+fn bind(flag: &'static str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // On Windows it would let two servers have one port.
+        #[cfg(not(windows))]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|error| usage(format!("{flag}: no clients can connect to {address}: {error}")))
 }
 
 impl Args {
