@@ -56,10 +56,11 @@ pub(super) struct Fetched {
 }
 
 impl Standing {
-    /// Gives the place to others. What the query holds of memory stays counted. If that may not be
-    /// kept, the place is free with the query and not before: else the next one begins beside it.
-    pub(super) fn wait(&mut self, client: &Client, what: &str) -> Result<(), Problem> {
-        self.kept = Some(client.account.keeper.keep(self.held.bytes(), what)?);
+    /// Gives the place to others. What the query holds of memory stays counted, and so many bytes
+    /// that are on their way. If that may not be kept, the place is free with the query and not
+    /// before: else the next one begins beside it.
+    pub(super) fn wait(&mut self, client: &Client, on_its_way: usize, what: &str) -> Result<(), Problem> {
+        self.kept = Some(client.account.keeper.keep(self.held.bytes() + on_its_way, what)?);
         self.places = None;
         Ok(())
     }
@@ -99,7 +100,7 @@ impl Execution {
         let held = self.standing.held.clone();
         let fetched = held.counted(self.send(client, limit, writer, stop)).await?;
         if fetched.suspended {
-            self.standing.wait(client, "a portal that is suspended")?;
+            self.standing.wait(client, 0, "a portal that is suspended")?;
         }
         Ok(fetched)
     }
@@ -156,7 +157,7 @@ pub(super) async fn flush<W: AsyncWrite + Unpin>(
         yield_now().await;
         return sent;
     }
-    standing.wait(client, "a statement whose client does not read")?;
+    standing.wait(client, 0, "a statement whose client does not read")?;
     stop.of(writer.flush()).await?;
     stop.of(standing.go_on(client)).await
 }

@@ -11,6 +11,7 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::transport::server::Connected;
 
@@ -20,11 +21,12 @@ use crate::problem::Problem;
 use crate::room::Seat;
 use crate::server::{STARTUP, Server};
 
-/// A connection. It ends when its client does not say in time who it is, or asks nothing for too
-/// long.
+/// A connection. It ends when its client does not say in time who it is, asks nothing for too long,
+/// or does not read what it asked for.
 pub(super) struct Line {
     io: MaybeTls,
     peer: Arc<Peer>,
+    hung_up: oneshot::Receiver<()>,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -45,6 +47,8 @@ struct State {
     busy: usize,
     /// When the last of them ended.
     since: Instant,
+    /// Until somebody hangs up.
+    hang_up: Option<oneshot::Sender<()>>,
 }
 
 /// A request while it is answered.
@@ -53,16 +57,22 @@ pub(super) struct Busy(Arc<Peer>);
 impl Line {
     pub(super) fn new(io: MaybeTls, guest: Guest, idle_timeout: Option<Duration>) -> Self {
         let (opened, address) = (Instant::now(), guest.address);
-        let state = Mutex::new(State { session: None, guest: Some(guest), seat: None, busy: 0, since: opened });
+        let (hang_up, hung_up) = oneshot::channel();
+        let (guest, hang_up) = (Some(guest), Some(hang_up));
+        let state = Mutex::new(State { session: None, guest, seat: None, busy: 0, since: opened, hang_up });
         let peer = Arc::new(Peer { opened, address, idle_timeout, state });
-        Self { io, peer, timer: Box::pin(sleep_until(opened + STARTUP)) }
+        Self { io, peer, hung_up, timer: Box::pin(sleep_until(opened + STARTUP)) }
     }
 
-    /// Ready when the client has been silent for too long, or others come who may log in.
+    /// Ready when the client has been silent for too long, others come who may log in, or somebody
+    /// has hung up.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(guest) = &mut self.peer.state.lock().guest
             && guest.poll_unpin(context).is_ready()
         {
+            return Poll::Ready(());
+        }
+        if self.hung_up.poll_unpin(context).is_ready() {
             return Poll::Ready(());
         }
         let Some(due) = self.peer.due() else { return Poll::Pending };
@@ -104,6 +114,15 @@ impl Peer {
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.state.lock().busy += 1;
         Busy(Arc::clone(self))
+    }
+}
+
+impl Busy {
+    /// Ends the connection.
+    pub(super) fn hang_up(&self) {
+        if let Some(hang_up) = self.0.state.lock().hang_up.take() {
+            let _ = hang_up.send(());
+        }
     }
 }
 

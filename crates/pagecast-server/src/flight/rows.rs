@@ -14,9 +14,9 @@ use datafusion::arrow::ipc::writer::IpcWriteOptions;
 use datafusion::common::ScalarValue;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use pagecast_sql::query::Query;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tonic::Status;
 
 use super::line::Busy;
@@ -42,6 +42,8 @@ struct Sending {
     registered: Registered,
     client: Client,
     standing: Standing,
+    /// Bytes that the query has handed on, and that may not be read yet.
+    on_its_way: usize,
 }
 
 /// Runs a statement that gives rows. They come as long as the stream is held.
@@ -60,30 +62,57 @@ pub(super) async fn run(
     let client = Client { server, account, entry };
     let (query, standing) = execution::begin(&client, rows, values, &mut stop).await?;
     let schema = sent(&rows.schema);
-    let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, client, standing };
+    let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, client, standing, on_its_way: 0 };
     let (sender, batches) = mpsc::channel(AHEAD);
+    let (ends, end) = oneshot::channel();
     let mut task = JoinSet::new();
-    let held = sending.query.held().clone();
-    task.spawn(held.counted(sending.all(sender)));
-    let batches = stream::try_unfold((batches, task), |(mut batches, mut task)| async move {
+    task.spawn(sending.to_the_end(sender, ends, busy));
+    let batches = stream::try_unfold((batches, end, task), |(mut batches, end, task)| async move {
         match batches.recv().await {
-            Some(batch) => Ok(Some((batch, (batches, task)))),
-            None => match task.join_next().await {
-                Some(Ok(Ok(()))) | None => Ok(None),
-                Some(Ok(Err(problem))) => Err(FlightError::from(Status::from(problem))),
-                Some(Err(_)) => Err(FlightError::from(Status::from(shutdown(Closing::Now)))),
+            Some(batch) => Ok(Some((batch, (batches, end, task)))),
+            None => match end.await {
+                Ok(Ok(())) => Ok(None),
+                Ok(Err(problem)) => Err(FlightError::from(Status::from(problem))),
+                Err(_) => Err(FlightError::from(Status::from(shutdown(Closing::Now)))),
             },
         }
     });
-    Ok(encoded(schema, batches.inspect(move |_| _ = &busy)))
+    Ok(encoded(schema, batches))
 }
 
 impl Sending {
-    async fn all(mut self, sender: mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
+    /// Brings all rows. Whoever then leaves what is on its way unread is hung up on: only that takes
+    /// the rows back. The stream ends this task once it is read.
+    async fn to_the_end(
+        mut self,
+        sender: mpsc::Sender<RecordBatch>,
+        ends: oneshot::Sender<Result<(), Problem>>,
+        busy: Arc<Busy>,
+    ) {
+        let held = self.query.held().clone();
+        let ended = held.counted(self.all(&sender)).await;
+        let (account, left) = (Arc::clone(&self.client.account), self.on_its_way);
+        let patience = self.client.server.limits.write_timeout;
+        // The query goes with all that it holds, before others hear of its end.
+        drop((self, sender));
+        let _ = ends.send(ended);
+        sleep(PATIENCE).await;
+        if let Ok(_kept) = account.keeper.keep(left, "rows that a client does not read") {
+            match patience {
+                Some(patience) => sleep(patience).await,
+                None => std::future::pending().await,
+            }
+        }
+        busy.hang_up();
+    }
+
+    async fn all(&mut self, sender: &mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
         while let Some(batch) = self.stop.of(self.query.next()).await? {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
-            self.hand_on(batch, &sender).await?;
+            // A message is written, and so many wait behind it.
+            self.on_its_way = (AHEAD + 1) * bytes_of(&batch);
+            self.hand_on(batch, sender).await?;
             self.registered.entry.sent(count);
         }
         Ok(())
@@ -100,7 +129,7 @@ impl Sending {
             room?.send(batch);
             return Ok(());
         }
-        self.standing.wait(&self.client, "a statement whose client does not read")?;
+        self.standing.wait(&self.client, self.on_its_way, "a statement whose client does not read")?;
         let patience = self.client.server.limits.write_timeout;
         let late = || Problem::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
         let room = async {
@@ -156,6 +185,10 @@ fn plain(kind: &DataType) -> DataType {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
         other => other.clone(),
     }
+}
+
+fn bytes_of(batch: &RecordBatch) -> usize {
+    batch.columns().iter().filter_map(|column| column.to_data().get_slice_memory_size().ok()).sum()
 }
 
 fn as_sent(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Problem> {
