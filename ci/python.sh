@@ -2,7 +2,7 @@
 # The Python packages. Of the simulator `wheel` builds target/wheels, `test` installs it into a
 # fresh virtual environment and runs its tests there, `bench` measures it, with the flags that
 # follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same; its tests take an unoptimized
-# build. Tools come from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
+# build. `bench-peers` measures it beside other engines. Tools come from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
@@ -128,5 +128,12 @@ bench-sql)
     "$venv_of_tools/bin/python" hosts/python/sql/bench/sql.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
         --json target/bench/python-sql.json "${@:2}"
     ;;
-*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql" >&2; exit 2 ;;
+bench-peers)
+    build
+    build_sql --release
+    tools peers pyarrow duckdb==2.0.1 datafusion==55.0.0 tpchgen-cli==4.0.0
+    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv_of_tools/bin/python" -m peers --data "$cache/data/peers" "${@:2}"
+    ;;
+*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers" >&2; exit 2 ;;
 esac

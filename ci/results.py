@@ -303,6 +303,29 @@ def hit_path(document: Document, files: list[Kept]) -> None:
         ["policy", "threads", "ns", "/ quick_cache", "/ moka", "/ foyer"], rows)
 
 
+def peers(document: Document, files: list[Kept]) -> None:
+    """A line for each device, number of streams and engine."""
+    rows = []
+    for file in files:
+        ours = {(row["rate"], row["streams"]): row for row in file.rows if row["engine"] == "pagecast"}
+        for row in file.rows:
+            of, own = ours.get((row["rate"], row["streams"]), {}), row["engine"] == "pagecast"
+            head = [str(row["rate"] or "no limit"), f"{row['streams']} x {row['length']}", row["engine"]]
+            if "failed" in row:
+                rows.append(([file], [*head, row["failed"], "", "", "", "", ""]))
+                continue
+            beside = "" if own or "wall_s" not in of else f"{of['wall_s'] / row['wall_s']:.2f}"
+            rows.append(([file], [*head, f"{row['device_bytes'] / MIB:.0f}", f"{row['wall_s']:.1f}", beside,
+                                  f"{row['cpu_s']:.1f}", f"{row['mean_s']:.2f}, {row['worst_s']:.2f}",
+                                  f"{row['peak_bytes'] / MIB:.0f}"]))
+    document.table(
+        "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
+        "caches, a limit of memory for each process and its cached files; medians over the seeds. "
+        "Rows are equal. *Ours* is pagecast's time over the engine's.",
+        ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s", "mean, worst answer, s",
+         "peak MiB"], rows)
+
+
 WORK = {("lookups_real", "1"): "lookups, 1 thread", ("lookups_real", "8"): "lookups, 8 threads",
         ("lookups_declared", "1"): "lookups, declared device, 1 thread",
         ("lookups_declared", "8"): "lookups, declared device, 8 threads",
@@ -397,6 +420,7 @@ def document(files: dict[str, list[Kept]]) -> str:
         does_not_help(made, files)
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
                                ("delivery", "SQL on Parquet: delivery out of order", deliveries),
+                               ("peers", "SQL on Parquet, beside other engines", peers),
                                ("objects", "Object stores", object_store),
                                ("postgres", "PostgreSQL", postgres_pairs),
                                ("cooperative", "PostgreSQL: sequential scans read together",

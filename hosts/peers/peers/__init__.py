@@ -1,0 +1,1 @@
+"""pagecast beside what its users would pick instead, on a real device."""

@@ -1,0 +1,115 @@
+"""One engine under one load, in a process of its own: `python -m peers.engines NAME`, with the job
+as JSON in the first line of stdin.
+
+It says `ready` once the tables are there, and runs the streams after another line. So what loads
+the engine does not count.
+"""
+
+import hashlib
+import json
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from decimal import Decimal
+
+# Runs a statement, and gives its rows.
+Run = Callable[[str], list[tuple]]
+
+TABLES = ("lineitem", "orders")
+
+
+def duckdb(job: dict) -> Callable[[], Run]:
+    import duckdb
+
+    connection = duckdb.connect(config={"memory_limit": f"{job['memory']}B", "temp_directory": job["scratch"]})
+    for table in TABLES:
+        connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{job['data']}/{table}.parquet')")
+
+    def of_stream() -> Run:
+        cursor = connection.cursor()
+        return lambda statement: cursor.execute(statement).fetchall()
+
+    return of_stream
+
+
+def datafusion(job: dict) -> Callable[[], Run]:
+    from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
+
+    runtime = RuntimeEnvBuilder().with_fair_spill_pool(job["memory"]).with_disk_manager_specified(job["scratch"])
+    context = SessionContext(SessionConfig(), runtime)
+    for table in TABLES:
+        context.register_parquet(table, f"{job['data']}/{table}.parquet")
+
+    def run(statement: str) -> list[tuple]:
+        return [row for batch in context.sql(statement).collect() for row in zip(*(column.to_pylist() for column in batch.columns))]
+
+    return lambda: run
+
+
+def pagecast(job: dict, **settings: str) -> Callable[[], Run]:
+    import pagecast
+
+    connection = pagecast.connect(job["data"], memory=job["memory"], **settings)
+
+    def run(statement: str) -> list[tuple]:
+        table = connection.sql(statement).to_arrow()
+        return list(zip(*(column.to_pylist() for column in table.columns)))
+
+    return lambda: run
+
+
+def pagecast_clock(job: dict) -> Callable[[], Run]:
+    return pagecast(job, policy="clock", delivery="stock")
+
+
+ENGINES = {"duckdb": duckdb, "datafusion": datafusion, "pagecast-clock": pagecast_clock, "pagecast": pagecast}
+
+
+def digest(rows: list[tuple]) -> str:
+    """The same for equal rows, in whatever order and types of numbers they come."""
+    def of(value: object) -> str:
+        return str(Decimal(value).normalize()) if isinstance(value, int | Decimal) else str(value)
+    return hashlib.md5("\n".join(sorted("|".join(map(of, row)) for row in rows)).encode()).hexdigest()
+
+
+def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
+    """All streams at once, each one statement after another."""
+    queries: list[dict] = []
+    errors: list[str] = []
+    begins = threading.Barrier(len(streams) + 1)
+
+    def one(number: int, statements: list[str]) -> None:
+        run = of_stream()
+        begins.wait()
+        try:
+            for position, statement in enumerate(statements):
+                began = time.monotonic()
+                rows = run(statement)
+                queries.append({"stream": number, "position": position, "s": round(time.monotonic() - began, 4), "rows": digest(rows)})
+        except Exception as problem:
+            errors.append(f"{type(problem).__name__}: {str(problem)[:300]}")
+
+    threads = [threading.Thread(target=one, args=at) for at in enumerate(streams)]
+    for thread in threads:
+        thread.start()
+    begins.wait()
+    began = time.monotonic()
+    for thread in threads:
+        thread.join()
+    wall = time.monotonic() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return {"wall_s": round(wall, 3), "peak_bytes": peak, "queries": queries, "errors": errors}
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.readline())
+    of_stream = ENGINES[sys.argv[1]](job)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(json.dumps(run_streams(of_stream, job["streams"])), flush=True)
+
+
+if __name__ == "__main__":
+    main()
