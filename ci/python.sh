@@ -2,7 +2,8 @@
 # The Python packages. Of the simulator `wheel` builds target/wheels, `test` installs it into a
 # fresh virtual environment and runs its tests there, `bench` measures it, with the flags that
 # follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same; its tests take an unoptimized
-# build. `bench-peers` measures it beside other engines. Tools come from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
+# build. `bench-peers` measures it beside other engines. Tools come from PyPI. Says `skipped` where
+# Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"

@@ -9,8 +9,8 @@ _REVENUE = "sum(l_extendedprice * (1 - l_discount))"
 
 
 def stream(seed: int, number: int, length: int, scale: float) -> list[str]:
-    """The statements of one stream; equal for equal arguments. Each six are all reports, in an order
-    of their own."""
+    """The statements of one stream; equal for equal arguments. Each six are all reports, in an
+    order of their own."""
     numbers = random.Random(f"peers {seed} {number}")
     order: list = []
     while len(order) < length:

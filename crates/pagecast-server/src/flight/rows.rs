@@ -66,7 +66,7 @@ pub(super) async fn run(
     let (sender, batches) = mpsc::channel(AHEAD);
     let (ends, end) = oneshot::channel();
     let mut task = JoinSet::new();
-    task.spawn(sending.to_the_end(sender, ends, busy));
+    task.spawn(sending.bring_all(sender, ends, busy));
     let batches = stream::try_unfold((batches, end, task), |(mut batches, end, task)| async move {
         match batches.recv().await {
             Some(batch) => Ok(Some((batch, (batches, end, task)))),
@@ -81,9 +81,9 @@ pub(super) async fn run(
 }
 
 impl Sending {
-    /// Brings all rows. Whoever then leaves what is on its way unread is hung up on: only that takes
-    /// the rows back. The stream ends this task once it is read.
-    async fn to_the_end(
+    /// Brings all rows. Whoever then leaves what is on its way unread is hung up on: only that
+    /// takes the rows back. The stream ends this task once it is read.
+    async fn bring_all(
         mut self,
         sender: mpsc::Sender<RecordBatch>,
         ends: oneshot::Sender<Result<(), Problem>>,
