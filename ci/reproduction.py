@@ -36,8 +36,10 @@ PAPERS = {
                         "The machine built programs meanwhile, which delays scans and their reports.",
     "2011": "Świtakowski: Integrating Cooperative Scans in a column-oriented DBMS, 2011; in the simulator's closed loop, "
             "and on DataFusion.",
-    "2021": "Wang, Jin: Adaptive Multi-Grained Buffer Management, Future Internet 13(12), 2021; in the simulator.",
-    "2009": "Ding, Jiang, Zhang: BP-Wrapper, ICDE 2009; policies under threads of this machine.",
+    "2021": "Wang, Jin: Adaptive Multi-Grained Buffer Management, Future Internet 13(12), 2021; in the simulator. "
+            "FD-Buffer, which it names, is left out: the formulas for its device's costs are in no text at hand.",
+    "2009": "Ding, Jiang, Zhang: BP-Wrapper, ICDE 2009; policies under threads of this machine. SEQ, which it names, is left out: "
+            "it guesses from faults by address which pages a scan will read, and scans here say so.",
 }
 
 
