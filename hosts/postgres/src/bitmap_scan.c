@@ -243,7 +243,7 @@ bitmap_has_read(ObservedBitmap *observed, BlockNumber block, Buffer buffer, bool
 void
 bitmap_leave_or_rest(TableScanDesc scan, ObservedBitmap *observed, bool watched)
 {
-	if (calm_has_come(&observed->calm, watched))
+	if (watched && calm_has_come(&observed->calm))
 		rest(observed, ((HeapScanDesc) scan)->rs_cblock);
 	else
 		bitmap_leave(scan, observed);

@@ -2,8 +2,8 @@
  * Index scans, and those index-only scans that must look at the table.
  *
  * Source: Khalaji et al. 2025, section 4.4.3. A scan nearly in the table's order (index_order.c) is
- * left to the server. Registered, it gains with two streams and loses with eight and more, and in
- * the paper the clock is ahead with many.
+ * left to the server, for good: no timer and no observer. Registered, it gains with two streams and
+ * loses with eight and more, and in the paper the clock is ahead with many.
  *
  * Of others it registers the entries that it will go through, and marks each page with the entry
  * that led to it: whoever comes through the same entries later, a trailing scan, is then expected
@@ -69,6 +69,7 @@ typedef struct ObservedIndexScan
 	bool		parallel;
 	bool		backward;
 	bool		rests;			/* the scan has its true relation for now */
+	bool		along;			/* and for good: the index goes along the table, whatever the keys are */
 	Calm		calm;
 	SampledScan sampled;
 	const IndexCounts *counts;	/* resting: what the server counts of the index, */
@@ -170,9 +171,13 @@ register_scan(ObservedIndexScan *observed)
 {
 	IndexNode	node = index_node(observed->call.node);
 
-	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward) ||
-		predictor_scatter(observed->order.correlation, RelationGetNumberOfBlocks(observed->table)) != UINT64_MAX)
+	if (!index_order(&observed->order, observed->index, observed->table, node.keys, node.key_count, observed->backward))
 		return;
+	if (predictor_scatter(observed->order.correlation, RelationGetNumberOfBlocks(observed->table)) != UINT64_MAX)
+	{
+		observed->along = true;
+		return;
+	}
 	sampling_finish_ended();
 	observed->entries = (uint64) (observed->order.from * units_of(observed)) * ENTRIES;
 	observed->neighbours = observed->searched = observed->ahead = 0;
@@ -363,7 +368,7 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 			make_room(read);
 		}
 	}
-	if (!changed || !calm_has_come(&observed->calm, watched) || !rest(observed))
+	if (!observed->along && (!watched || !calm_has_come(&observed->calm) || !rest(observed)))
 		leave(fetch, observed);
 	return found;
 }

@@ -330,7 +330,7 @@ typedef struct Calm
 } Calm;
 
 extern bool calm_lasts(const Calm *calm);
-extern bool calm_has_come(Calm *calm, bool registered);
+extern bool calm_has_come(Calm *calm);
 
 /* index_order.c */
 typedef struct IndexOrder

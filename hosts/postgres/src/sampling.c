@@ -11,7 +11,9 @@
  * Calm: for CALM_BLOCKS blocks the process has read nothing from disk, and the frontier
  * (steering.c) has stood still for everybody. Then nobody asks which page a scan wants or has used,
  * and what an observer does at each tuple and block can wait until somebody does; that is noticed
- * within SAMPLE_MS.
+ * within SAMPLE_MS. Who is not registered never rests: the timer wakes a process that waits for
+ * another's read, and so shortens the turns of those that run. With 64 scans along the table, of
+ * which each finds what it has just read, that made half as many misses again.
  *
  * Source: ours; the paper's server reports at each block. Cost: two system calls for each run of
  * such a query, a microsecond or two every SAMPLE_MS, and nothing for all other queries.
@@ -175,12 +177,11 @@ calm_lasts(const Calm *calm)
 	return pgBufferUsage.shared_blks_read == calm->reads && pg_atomic_read_u64(&shared->frontier) == calm->frontier;
 }
 
-/* At each block that an observed scan comes to: whether it may rest. One that is not registered
- * needs no calm. */
+/* At each block that a registered scan comes to: whether it may rest. */
 bool
-calm_has_come(Calm *calm, bool registered)
+calm_has_come(Calm *calm)
 {
-	if (!registered || calm_lasts(calm))
+	if (calm_lasts(calm))
 		return ++calm->blocks >= CALM_BLOCKS;
 	calm->reads = pgBufferUsage.shared_blks_read;
 	calm->frontier = pg_atomic_read_u64(&shared->frontier);
