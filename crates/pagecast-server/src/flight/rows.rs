@@ -1,7 +1,9 @@
 //! Rows on their way to a client: a task brings them, so that a client that does not read them
 //! meets the same end as one that does.
 
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
@@ -14,9 +16,9 @@ use datafusion::arrow::ipc::writer::IpcWriteOptions;
 use datafusion::common::ScalarValue;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use pagecast_sql::query::Query;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tonic::Status;
 
 use super::line::Busy;
@@ -30,6 +32,9 @@ use crate::stop::{Closing, Stop, shutdown};
 
 /// Messages on their way to a client.
 pub(super) type Sent = BoxStream<'static, Result<FlightData, Status>>;
+
+/// Rows, or their end.
+type Brought = Result<Option<RecordBatch>, Problem>;
 
 /// Batches that wait for the client.
 const AHEAD: usize = 1;
@@ -64,49 +69,38 @@ pub(super) async fn run(
     let schema = sent(&rows.schema);
     let sending = Sending { query, stop, schema: Arc::clone(&schema), registered, client, standing, on_its_way: 0 };
     let (sender, batches) = mpsc::channel(AHEAD);
-    let (ends, end) = oneshot::channel();
     let mut task = JoinSet::new();
-    task.spawn(sending.bring_all(sender, ends, busy));
-    let batches = stream::try_unfold((batches, end, task), |(mut batches, end, task)| async move {
+    task.spawn(sending.bring_all(sender, busy));
+    let batches = stream::try_unfold((batches, task), |(mut batches, task)| async move {
         match batches.recv().await {
-            Some(batch) => Ok(Some((batch, (batches, end, task)))),
-            None => match end.await {
-                Ok(Ok(())) => Ok(None),
-                Ok(Err(problem)) => Err(FlightError::from(Status::from(problem))),
-                Err(_) => Err(FlightError::from(Status::from(shutdown(Closing::Now)))),
-            },
+            Some(Ok(Some(batch))) => Ok(Some((batch, (batches, task)))),
+            Some(Ok(None)) => Ok(None),
+            Some(Err(problem)) => Err(FlightError::from(Status::from(problem))),
+            None => Err(FlightError::from(Status::from(shutdown(Closing::Now)))),
         }
     });
     Ok(encoded(schema, batches))
 }
 
 impl Sending {
-    /// Brings all rows. Whoever then leaves what is on its way unread is hung up on: only that
-    /// takes the rows back. The stream ends this task once it is read.
-    async fn bring_all(
-        mut self,
-        sender: mpsc::Sender<RecordBatch>,
-        ends: oneshot::Sender<Result<(), Problem>>,
-        busy: Arc<Busy>,
-    ) {
+    /// Brings all rows, and the end. Whoever then leaves what is on its way unread is hung up on:
+    /// only that takes the rows back. The stream ends this task once it is read.
+    async fn bring_all(mut self, sender: mpsc::Sender<Brought>, busy: Arc<Busy>) {
         let held = self.query.held().clone();
-        let ended = held.counted(self.all(&sender)).await;
-        let (account, left) = (Arc::clone(&self.client.account), self.on_its_way);
-        let patience = self.client.server.limits.write_timeout;
+        let ended = held.counted(self.all(&sender)).await.map(|()| None);
+        let kept = self.client.account.keeper.keep(self.on_its_way, "rows that a client does not read");
+        let patience = if kept.is_ok() { self.client.server.limits.write_timeout } else { Some(PATIENCE) };
         // The query goes with all that it holds, before others hear of its end.
-        drop((self, sender));
-        let _ = ends.send(ended);
-        sleep(PATIENCE).await;
-        if let Ok(_kept) = account.keeper.keep(left, "rows that a client does not read") {
-            match patience {
-                Some(patience) => sleep(patience).await,
-                None => std::future::pending().await,
-            }
+        drop(self);
+        // There is room for the end once the last batch is taken.
+        if let Some(Ok(room)) = within(patience, sender.reserve()).await {
+            room.send(ended);
+            within(patience, pending::<()>()).await;
         }
         busy.hang_up();
     }
 
-    async fn all(&mut self, sender: &mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
+    async fn all(&mut self, sender: &mpsc::Sender<Brought>) -> Result<(), Problem> {
         while let Some(batch) = self.stop.of(self.query.next()).await? {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
@@ -117,29 +111,30 @@ impl Sending {
         }
         Ok(())
     }
-}
 
-impl Sending {
     /// Hands a batch on as soon as the client takes it. If it does not for a while, the place is
     /// another's.
-    async fn hand_on(&mut self, batch: RecordBatch, sender: &mpsc::Sender<RecordBatch>) -> Result<(), Problem> {
+    async fn hand_on(&mut self, batch: RecordBatch, sender: &mpsc::Sender<Brought>) -> Result<(), Problem> {
         // An error is that the client has gone: then this task ends too.
         let room = async || sender.reserve().await.map_err(|_| crate::stop::left());
         if let Ok(room) = timeout(PATIENCE, self.stop.of(room())).await {
-            room?.send(batch);
+            room?.send(Ok(Some(batch)));
             return Ok(());
         }
         self.standing.wait(&self.client, self.on_its_way, "a statement whose client does not read")?;
-        let patience = self.client.server.limits.write_timeout;
         let late = || Problem::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
-        let room = async {
-            match patience {
-                Some(patience) => timeout(patience, room()).await.map_err(|_| late())?,
-                None => room().await,
-            }
-        };
-        self.stop.of(room).await?.send(batch);
+        let patience = self.client.server.limits.write_timeout;
+        let room = async { within(patience, room()).await.ok_or_else(late)? };
+        self.stop.of(room).await?.send(Ok(Some(batch)));
         self.stop.of(self.standing.go_on(&self.client)).await
+    }
+}
+
+/// What comes of a future, if it comes in time.
+async fn within<F: Future>(patience: Option<Duration>, future: F) -> Option<F::Output> {
+    match patience {
+        Some(patience) => timeout(patience, future).await.ok(),
+        None => Some(future.await),
     }
 }
 
