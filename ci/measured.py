@@ -216,24 +216,9 @@ def objects(given: dict) -> Reduced:
 
 
 def peers(given: dict) -> Reduced:
-    """Medians over the seeds. An engine that failed in one run has no figures."""
-    groups: dict[tuple, list[dict]] = {}
-    for run in given["runs"]:
-        groups.setdefault(tuple(run[name] for name in ("rate", "streams", "length", "engine")), []).append(run)
-    rows = []
-    for (rate, streams, length, engine), of in groups.items():
-        row = {"rate": rate, "streams": streams, "length": length, "engine": engine, "runs": len(of)}
-        failed = next((run["failed"] for run in of if "failed" in run), None)
-        if failed:
-            rows.append({**row, "failed": failed})
-            continue
-        seconds = [query["s"] for run in of for query in run["queries"]]
-        middle = {name: round(statistics.median(run[name] for run in of), 3)
-                  for name in ("device_bytes", "wall_s", "cpu_s", "peak_bytes")}
-        rows.append({**row, **middle, "mean_s": round(statistics.mean(seconds), 3), "worst_s": max(seconds)})
     seeds = len({run["seed"] for run in given["runs"]})
     arguments = f"--scale {given['scale']:g} --seeds {seeds} --pool {given['pool_mib']} --memory {given['memory_mib']}"
-    return Reduced(made("bench-peers", arguments), rows)
+    return Reduced(made("bench-peers", arguments), given["cells"])
 
 
 @dataclass

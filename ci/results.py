@@ -315,9 +315,11 @@ def peers(document: Document, files: list[Kept]) -> None:
                 rows.append(([file], [*head, row["failed"], "", "", "", "", ""]))
                 continue
             beside = "" if own or "wall_s" not in of else f"{of['wall_s'] / row['wall_s']:.2f}"
-            rows.append(([file], [*head, f"{row['device_bytes'] / MIB:.0f}", f"{row['wall_s']:.1f}", beside,
-                                  f"{row['cpu_s']:.1f}", f"{row['mean_s']:.2f}, {row['worst_s']:.2f}",
-                                  f"{row['peak_bytes'] / MIB:.0f}"]))
+            # Where there are no control groups, these two are not known.
+            read = "" if row["device_bytes"] is None else f"{row['device_bytes'] / MIB:.0f}"
+            processor = "" if row["cpu_s"] is None else f"{row['cpu_s']:.1f}"
+            rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor,
+                                  f"{row['mean_s']:.2f}, {row['worst_s']:.2f}", f"{row['peak_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
         "caches, a limit of memory for each process and its cached files; medians over the seeds. "

@@ -52,7 +52,7 @@ def main() -> int:
                     runs.append({"engine": engine, "rate": rate, "streams": streams, "length": length, "seed": seed, **run})
                     print(_line(runs[-1]), flush=True)
                     write(given, runs)
-    print(table(runs))
+    print(table(cells(runs)))
     return 0
 
 
@@ -113,29 +113,46 @@ def _failed(process: subprocess.Popen, limits: Limits) -> dict:
     return {"failed": "ended by the kernel" if code == -9 else f"ended with {code}", "limits": limits.description}
 
 
-def mark_different(runs: list[dict]) -> None:
-    """Marks each run that gave other rows than most."""
-    def place(run: dict) -> tuple:
-        return run["streams"], run["length"], run["seed"]
+def with_other_rows(runs: list[dict]) -> list[bool]:
+    """Of each run whether it gave other rows than most."""
+    def answers(run: dict) -> list[tuple]:
+        return [((run["streams"], run["length"], run["seed"], query["stream"], query["position"]), query["rows"]) for query in run.get("queries", [])]
 
     said = collections.defaultdict(collections.Counter)
     for run in runs:
-        for query in run.get("queries", []):
-            said[*place(run), query["stream"], query["position"]][query["rows"]] += 1
-    for run in runs:
-        wrong = [query for query in run.get("queries", []) if said[*place(run), query["stream"], query["position"]].most_common(1)[0][0] != query["rows"]]
-        if wrong:
-            run["failed"] = f"other rows than others in {len(wrong)} statements"
+        for place, rows in answers(run):
+            said[place][rows] += 1
+    return [any(said[place].most_common(1)[0][0] != rows for place, rows in answers(run)) for run in runs]
+
+
+def cells(runs: list[dict]) -> list[dict]:
+    """Of each device, number of streams and engine the medians over the seeds, or why there are
+    none. What this machine does not count is None."""
+    groups = collections.defaultdict(list)
+    for run, other in zip(runs, with_other_rows(runs)):
+        failed = {"failed": "other rows than most"} if other else {}
+        groups[run["rate"], run["streams"], run["length"], run["engine"]].append({**run, **failed})
+    found = []
+    for (rate, streams, length, engine), of in groups.items():
+        cell = {"rate": rate, "streams": streams, "length": length, "engine": engine, "runs": len(of)}
+        failed = next((run["failed"] for run in of if "failed" in run), None)
+        if failed:
+            found.append({**cell, "failed": failed})
+            continue
+        seconds = [query["s"] for run in of for query in run["queries"]]
+        middle = {name: statistics.median(run[name] for run in of) if all(name in run for run in of) else None
+                  for name in ("device_bytes", "wall_s", "cpu_s", "peak_bytes")}
+        found.append({**cell, **middle, "mean_s": round(statistics.mean(seconds), 3), "worst_s": max(seconds)})
+    return found
 
 
 def write(given: argparse.Namespace, runs: list[dict]) -> None:
     """Writes the report, whole or not at all."""
-    mark_different(runs)
     about = {"scale": given.scale, "pool_mib": given.pool, "memory_mib": given.memory, "date": date.today().isoformat(),
              "machine": f"{platform.system().lower()} {platform.machine()}"}
     given.json.parent.mkdir(parents=True, exist_ok=True)
     unfinished = given.json.with_name(given.json.name + ".unfinished")
-    unfinished.write_text(json.dumps({"schema": 1, **about, "runs": runs}))
+    unfinished.write_text(json.dumps({"schema": 1, **about, "cells": cells(runs), "runs": runs}))
     unfinished.replace(given.json)
 
 
@@ -143,32 +160,29 @@ def _line(run: dict) -> str:
     head = f"{run['rate'] or 'no':>3} MB/s  {run['streams']:>2} x {run['length']}  seed {run['seed']}  {run['engine']:<16}"
     if "failed" in run:
         return f"{head} {run['failed']}"
-    return (f"{head} {run.get('device_bytes', 0) / MIB:>6.0f} MiB  {run['wall_s']:>6.1f} s  processor {run.get('cpu_s', 0):>5.1f} s  "
-            f"peak {run['peak_bytes'] / MIB:>4.0f} MiB")
+    return (f"{head} {_told(run.get('device_bytes'), MIB)} MiB  {run['wall_s']:>6.1f} s  processor {_told(run.get('cpu_s'))} s  "
+            f"peak {_told(run['peak_bytes'], MIB)} MiB")
 
 
-def table(runs: list[dict]) -> str:
-    """Medians over the seeds, and ours beside each."""
-    cells = collections.defaultdict(list)
-    for run in runs:
-        cells[run["rate"], run["streams"], run["engine"]].append(run)
-    lines = [f"{'MB/s':>5} {'streams':>7}  {'engine':<16} {'MiB':>6} {'s':>7} {'ours':>5} {'processor':>9} {'mean, worst answer':>20} {'peak MiB':>8}"]
-    for (rate, streams, engine), of in cells.items():
-        head = f"{rate or '-':>5} {streams:>7}  {engine:<16}"
-        failed = [run["failed"] for run in of if "failed" in run]
-        if failed:
-            lines.append(f"{head} {failed[0]}")
+def table(cells: list[dict]) -> str:
+    """The cells, and our time over each engine's."""
+    ours = {(cell["rate"], cell["streams"]): cell["wall_s"] for cell in cells if cell["engine"] == "pagecast" and "failed" not in cell}
+    lines = [f"{'MB/s':>5} {'streams':>7}  {'engine':<16} {'MiB':>6} {'s':>6} {'ours':>6} {'processor':>9} {'mean, worst answer':>20} {'peak MiB':>8}"]
+    for cell in cells:
+        head, wall = f"{cell['rate'] or '-':>5} {cell['streams']:>7}  {cell['engine']:<16}", ours.get((cell["rate"], cell["streams"]))
+        if "failed" in cell:
+            lines.append(f"{head} {cell['failed']}")
             continue
-        seconds = [query["s"] for run in of for query in run["queries"]]
-        wall, ours = _median(of, "wall_s"), cells.get((rate, streams, "pagecast"), [])
-        beside = f"{_median(ours, 'wall_s') / wall:>5.2f}" if ours and not any("failed" in run for run in ours) else ""
-        lines.append(f"{head} {_median(of, 'device_bytes') / MIB:>6.0f} {wall:>7.1f} {beside:>5} {_median(of, 'cpu_s'):>9.1f} "
-                     f"{statistics.mean(seconds):>12.2f}, {max(seconds):>6.2f} {_median(of, 'peak_bytes') / MIB:>8.0f}")
+        beside = f"{wall / cell['wall_s']:.2f}" if wall else ""
+        lines.append(f"{head} {_told(cell['device_bytes'], MIB)} {cell['wall_s']:>6.1f} {beside:>6} {_told(cell['cpu_s']):>9} "
+                     f"{cell['mean_s']:>12.2f}, {cell['worst_s']:>6.2f} {_told(cell['peak_bytes'], MIB):>8}")
     return "\n".join(lines)
 
 
-def _median(of: list[dict], name: str) -> float:
-    return statistics.median(run.get(name, 0) for run in of)
+def _told(figure: float | None, unit: int = 1) -> str:
+    if figure is None:
+        return f"{'-':>6}"
+    return f"{figure / unit:>6.0f}" if unit > 1 else f"{figure:>6.1f}"
 
 
 if __name__ == "__main__":

@@ -80,8 +80,7 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
     errors: list[str] = []
     begins = threading.Barrier(len(streams) + 1)
 
-    def one(number: int, statements: list[str]) -> None:
-        run = of_stream()
+    def one(number: int, run: Run, statements: list[str]) -> None:
         begins.wait()
         try:
             for position, statement in enumerate(statements):
@@ -91,7 +90,7 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
         except Exception as problem:
             errors.append(f"{type(problem).__name__}: {str(problem)[:300]}")
 
-    threads = [threading.Thread(target=one, args=at) for at in enumerate(streams)]
+    threads = [threading.Thread(target=one, args=(number, of_stream(), statements)) for number, statements in enumerate(streams)]
     for thread in threads:
         thread.start()
     begins.wait()
