@@ -32,7 +32,7 @@ FIGURES: list[Figure] = [*figures_2025.FIGURES, *figures_postgres.FIGURES, *figu
 PAPERS = {
     "2025": "Khalaji, Vanderkooy, Guo, Daudjee: Sampling-based Predictive Database Buffer Management, PVLDB 18(13), 2025; "
             "in the simulator. Tables of 8,000 pages stand for 5.6 million.",
-    "2025, PostgreSQL": "The same on PostgreSQL, with the extension: one or two seeds; medians, and how far these are apart.",
+    "2025, PostgreSQL": "The same on PostgreSQL, with the extension: three seeds; medians, and how far these are apart.",
     "2011": "Świtakowski: Integrating Cooperative Scans in a column-oriented DBMS, 2011; in the simulator's closed loop, "
             "and on DataFusion.",
     "2021": "Wang, Jin: Adaptive Multi-Grained Buffer Management, Future Internet 13(12), 2021; in the simulator. "
