@@ -12,6 +12,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
 use crate::chunks::Chunks;
+use crate::guard::Reading;
 use crate::metrics::ScanMetrics;
 use crate::{Delivery, Host};
 
@@ -20,28 +21,35 @@ pub(crate) struct Siblings {
     config: FileScanConfig,
     host: Arc<Host>,
     metrics: Arc<ScanMetrics>,
+    reading: Arc<Reading>,
     delivery: Delivery,
     executions: Executions<Arc<Chunks>>,
 }
 
 impl Siblings {
     /// `delivery` is out of order or in order.
-    pub(crate) fn new(config: FileScanConfig, host: Arc<Host>, metrics: Arc<ScanMetrics>, delivery: Delivery) -> Self {
+    pub(crate) fn new(
+        config: FileScanConfig,
+        host: Arc<Host>,
+        metrics: Arc<ScanMetrics>,
+        reading: Arc<Reading>,
+        delivery: Delivery,
+    ) -> Self {
         let executions = Executions::new(config.file_groups.len());
-        Self { config, host, metrics, delivery, executions }
+        Self { config, host, metrics, reading, delivery, executions }
     }
 
     pub(crate) fn open(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let attendance = self.executions.join(partition, &context);
         let (config, host, metrics) = (self.config.clone(), Arc::clone(&self.host), Arc::clone(&self.metrics));
-        let (schema, delivery) = (config.projected_schema()?, self.delivery);
+        let (schema, delivery, reading) = (config.projected_schema()?, self.delivery, Arc::clone(&self.reading));
         let opened = stream::once(async move {
             let plan = {
-                let (config, context) = (config.clone(), Arc::clone(&context));
+                let (config, context, host) = (config.clone(), Arc::clone(&context), Arc::clone(&host));
                 async move { Chunks::plan(&config, &host, &context, &metrics, delivery).await }
             };
             let chunks = attendance.chunks(plan).await?;
-            let batches = crate::stream::open(&config, partition, &context, chunks)?;
+            let batches = crate::stream::open(&config, partition, &context, chunks, (&host, &reading))?;
             // The stream carries its attendance to its end or its drop, whichever comes first.
             Ok::<_, DataFusionError>(batches.inspect(move |_| _ = &attendance))
         });

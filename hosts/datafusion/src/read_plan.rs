@@ -37,6 +37,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use self::probe::{Asked, Columns, Probe};
 use self::prune::Pruner;
+pub(crate) use self::prune::{FileFilter, LeftWhole};
 use crate::guard::catch_in;
 use crate::row_groups::RowGroups;
 use crate::{Host, HostError};
@@ -169,6 +170,17 @@ pub(crate) fn left_now(
     row_groups.for_each(|number| wanted.scan(number));
     let Some(source) = config.file_source().downcast_ref::<ParquetSource>() else { return Ok(wanted) };
     Pruner::new(config, source, &ExecutionPlanMetricsSet::new()).left_by_statistics(&file.file, &file.footer, wanted)
+}
+
+/// The scan's filter as it is now, for the row groups of a file; nothing if only DataFusion's
+/// opener can adapt it.
+pub(crate) fn filter_of_file(
+    config: &FileScanConfig,
+    source: &ParquetSource,
+    file: &PartitionedFile,
+    footer: &Arc<ParquetMetaData>,
+) -> Result<Option<FileFilter>> {
+    Pruner::new(config, source, &ExecutionPlanMetricsSet::new()).of_file(file, footer)
 }
 
 /// The row groups of `file` that the scan names, and its filter leaves by their statistics.

@@ -13,7 +13,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use pagecast::Relation;
+use object_store::path::Path as Location;
+use pagecast::{Relation, ScanId};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -51,27 +52,23 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
         _metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        let relation = self.host.open(&self.url, &file.object_meta)?;
+        let location = &file.object_meta.location;
         Ok(Box::new(PoolReader {
-            relation: self.host.open(&self.url, &file.object_meta)?,
+            bytes: ColumnBytes::new(&self.host, relation, location, (metrics, partition), &self.reading),
             row_groups: file.extension::<RowGroups>().cloned(),
             ticket: file.extensions.get_arc::<Ticket>(),
-            file_metrics: ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics),
-            pool_metrics: PoolMetrics::new(metrics, partition),
-            host: Arc::clone(&self.host),
-            reading: Arc::clone(&self.reading),
-            partition,
         }))
     }
 }
 
-/// Reads one file, or some row groups of it if it came with a ticket.
-struct PoolReader {
+/// What a read fails by: the pool, or who was asked for room.
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The bytes of a file, for a partition.
+pub(crate) struct ColumnBytes {
     host: Arc<Host>,
     relation: Relation,
-    row_groups: Option<RowGroups>,
-    /// The row groups' place in their scan. Dropped with the reader, which ends what was planned
-    /// for them.
-    ticket: Option<Arc<Ticket>>,
     file_metrics: ParquetFileMetrics,
     pool_metrics: PoolMetrics,
     /// Told which file the partition reads.
@@ -79,19 +76,67 @@ struct PoolReader {
     partition: usize,
 }
 
-impl PoolReader {
-    async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
+impl ColumnBytes {
+    pub(crate) fn new(
+        host: &Arc<Host>,
+        relation: Relation,
+        location: &Location,
+        (metrics, partition): (&ExecutionPlanMetricsSet, usize),
+        reading: &Arc<Reading>,
+    ) -> Self {
+        Self {
+            host: Arc::clone(host),
+            relation,
+            file_metrics: ParquetFileMetrics::new(partition, location.as_ref(), metrics),
+            pool_metrics: PoolMetrics::new(metrics, partition),
+            reading: Arc::clone(reading),
+            partition,
+        }
+    }
+
+    /// Where what is read of the file is counted.
+    pub(crate) fn file_metrics(&self) -> &ParquetFileMetrics {
+        &self.file_metrics
+    }
+
+    /// Reads for `scan`, if it is registered.
+    pub(crate) async fn read(
+        &self,
+        ranges: &[Range<u64>],
+        scan: Option<ScanId>,
+    ) -> std::result::Result<Vec<Bytes>, BoxedError> {
         self.reading.begins(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
-        let room = self.host.room.room(requested).await;
-        let _room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
+        let _room = self.host.room.room(requested).await.map_err(Box::new)?;
         self.file_metrics.bytes_scanned.add(requested as usize);
-        let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
-        let read = self.relation.read(ranges, scan).await;
-        let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
+        let read = self.relation.read(ranges, scan).await?;
         self.pool_metrics.add(&read.stats);
         Ok(read.data.into_iter().map(Bytes::from).collect())
+    }
+}
+
+impl Drop for ColumnBytes {
+    fn drop(&mut self) {
+        let ratio = &self.file_metrics.scan_efficiency_ratio;
+        ratio.add_part(self.file_metrics.bytes_scanned.value());
+        ratio.set_total(self.relation.len() as usize);
+    }
+}
+
+/// Reads one file, or some row groups of it if it came with a ticket.
+struct PoolReader {
+    bytes: ColumnBytes,
+    row_groups: Option<RowGroups>,
+    /// The row groups' place in their scan. Dropped with the reader, which ends what was planned
+    /// for them.
+    ticket: Option<Arc<Ticket>>,
+}
+
+impl PoolReader {
+    async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
+        let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
+        self.bytes.read(ranges, scan).await.map_err(ParquetError::External)
     }
 }
 
@@ -123,22 +168,15 @@ impl AsyncFileReader for PoolReader {
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async {
-            let _timer = self.file_metrics.metadata_load_time.timer();
-            self.reading.begins(self.partition, self.relation.path());
-            let footer = self.host.footers.load(&self.relation).await?;
+            let of = &self.bytes;
+            let _timer = of.file_metrics.metadata_load_time.timer();
+            of.reading.begins(of.partition, of.relation.path());
+            let footer = of.host.footers.load(&of.relation).await?;
             match &self.row_groups {
                 Some(row_groups) => row_groups.of(footer),
                 None => Ok(footer),
             }
         }
         .boxed()
-    }
-}
-
-impl Drop for PoolReader {
-    fn drop(&mut self) {
-        let ratio = &self.file_metrics.scan_efficiency_ratio;
-        ratio.add_part(self.file_metrics.bytes_scanned.value());
-        ratio.set_total(self.relation.len() as usize);
     }
 }

@@ -118,7 +118,7 @@ impl DataSource for PoolScan {
     fn create_sibling_state(&self, options: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
         let Some(delivery) = self.delivery() else { return self.config.create_sibling_state(options) };
         let (host, metrics) = (Arc::clone(&self.host), Arc::clone(&self.metrics));
-        Some(Arc::new(Siblings::new(self.config.clone(), host, metrics, delivery)))
+        Some(Arc::new(Siblings::new(self.config.clone(), host, metrics, Arc::clone(&self.reading), delivery)))
     }
 
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {

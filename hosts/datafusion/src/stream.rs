@@ -24,6 +24,8 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
 use crate::chunks::{Chunks, Handed};
+use crate::guard::Reading;
+use crate::{Host, decoded};
 
 /// The rows of a chunk.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
@@ -34,6 +36,7 @@ pub(crate) fn open(
     partition: usize,
     context: &Arc<TaskContext>,
     chunks: Arc<Chunks>,
+    (host, reading): (&Arc<Host>, &Arc<Reading>),
 ) -> Result<SendableRecordBatchStream> {
     let batch_size = config.batch_size.unwrap_or_else(|| context.session_config().batch_size());
     let source = config.file_source().with_batch_size(batch_size);
@@ -42,7 +45,8 @@ pub(crate) fn open(
     let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
     let store = context.runtime_env().object_store(&config.object_store_url)?;
     let metrics = source.metrics().clone();
-    let loop_of = Loop { source, store, config: config.clone(), partition, chunks };
+    let decoded = decoded::Opener::new(host, &config, source.as_ref(), (partition, batch_size), reading)?.map(Arc::new);
+    let loop_of = Loop { source, store, config: config.clone(), partition, chunks, decoded };
     let stream = FileStreamBuilder::new(&config)
         .with_partition(partition)
         .with_file_opener(Arc::new(loop_of))
@@ -58,15 +62,23 @@ struct Loop {
     config: FileScanConfig,
     partition: usize,
     chunks: Arc<Chunks>,
+    /// Opens those of which columns are shared.
+    decoded: Option<Arc<decoded::Opener>>,
 }
 
 impl FileOpener for Loop {
     fn open(&self, _all: PartitionedFile) -> Result<FileOpenFuture> {
-        let opener = self.source.create_morselizer(Arc::clone(&self.store), &self.config, self.partition)?;
+        let opener = Arc::new(self.source.create_morselizer(Arc::clone(&self.store), &self.config, self.partition)?);
+        let decoded = self.decoded.clone();
         let open = move |file: PartitionedFile| {
-            let planner = opener.plan_file(file);
+            let (opener, decoded) = (Arc::clone(&opener), decoded.clone());
             async move {
-                let (mut planners, mut morsels) = (VecDeque::from([planner?]), Vec::new());
+                if let Some(decoded) = decoded
+                    && let Some(batches) = decoded.open(&file).await?
+                {
+                    return Ok(batches);
+                }
+                let (mut planners, mut morsels) = (VecDeque::from([opener.plan_file(file)?]), Vec::new());
                 while let Some(planner) = planners.pop_front() {
                     let Some(mut plan) = planner.plan()? else { continue };
                     morsels.extend(plan.take_morsels());

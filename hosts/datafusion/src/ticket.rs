@@ -62,6 +62,13 @@ impl Ticket {
         }
     }
 
+    /// What is planned, if that is of one row group, of which nothing was asked for yet.
+    pub(crate) fn planned_whole(&self) -> Option<Vec<Range<u64>>> {
+        let chunk = self.chunk.lock();
+        let [planned] = &chunk.planned[..] else { return None };
+        (chunk.outstanding == total(planned)).then(|| planned.clone())
+    }
+
     /// These ranges of one row group are about to be read. With the last planned one the scan needs
     /// nothing to be kept of it, though its bytes are yet to come.
     pub(crate) fn asked(&self, ranges: &[Range<u64>]) {

@@ -11,19 +11,22 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
-    PagePruningAccessPlanFilter, ParquetAccessPlan, RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
+    PagePruningAccessPlanFilter, ParquetAccessPlan, RowGroupAccess, RowGroupAccessPlanFilter,
+    apply_file_schema_type_coercions,
 };
 use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetFileMetrics, ParquetSource};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
-use datafusion::physical_optimizer::pruning::{FilePruner, PruningPredicateBuilder};
+use datafusion::physical_optimizer::pruning::{FilePruner, PruningPredicate, PruningPredicateBuilder};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricType, PruningMetrics};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::offset_index::OffsetIndexMetaData;
+
+use crate::row_groups::RowGroups;
 
 /// The filter of a scan, ready to be applied to its files.
 pub(super) struct Pruner<'a> {
@@ -103,6 +106,15 @@ impl<'a> Pruner<'a> {
         Ok(left)
     }
 
+    /// The filter as it is now, for the row groups of a file; nothing if only the opener can adapt
+    /// it.
+    pub(super) fn of_file(&self, file: &PartitionedFile, footer: &Arc<ParquetMetaData>) -> Result<Option<FileFilter>> {
+        let Some((filter, schema)) = self.filter_of_file(file, footer)? else { return Ok(None) };
+        let index = footer.offset_index().is_some() && self.source.table_parquet_options().global.enable_page_index;
+        let pages = index.then(|| PagePruningAccessPlanFilter::new(&filter, Arc::clone(&schema)));
+        Ok(Some(FileFilter { predicate: self.predicate(&filter, &schema), pages, schema }))
+    }
+
     /// What statistics of row groups leave of `wanted`; counts nothing.
     pub(super) fn left_by_statistics(
         &self,
@@ -143,16 +155,21 @@ impl<'a> Pruner<'a> {
         footer: &ParquetMetaData,
         wanted: ParquetAccessPlan,
     ) -> ParquetAccessPlan {
+        let Some(predicate) = self.predicate(filter, schema) else { return wanted };
+        let mut left = RowGroupAccessPlanFilter::new(wanted);
+        let parquet = footer.file_metadata().schema_descr();
+        left.prune_by_statistics(schema, parquet, footer.row_groups(), &predicate, &uncounted());
+        left.build()
+    }
+
+    /// What statistics of row groups are held against, if they are.
+    fn predicate(&self, filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Option<Arc<PruningPredicate>> {
         let options = &self.source.table_parquet_options().global;
         let predicate = PruningPredicateBuilder::new()
             .with_file_schema(Arc::clone(schema))
             .with_max_in_list_size(options.max_in_list_size)
             .build(Arc::clone(filter));
-        let Some(predicate) = predicate.filter(|_| options.pruning) else { return wanted };
-        let mut left = RowGroupAccessPlanFilter::new(wanted);
-        let parquet = footer.file_metadata().schema_descr();
-        left.prune_by_statistics(schema, parquet, footer.row_groups(), &predicate, &uncounted());
-        left.build()
+        predicate.filter(|_| options.pruning)
     }
 
     /// Prunes pages where there are several: a page that is a whole column chunk says what its row
@@ -185,6 +202,66 @@ impl<'a> Pruner<'a> {
             }
         }
         left
+    }
+}
+
+/// The filter of a scan for one file, as it was at some moment.
+pub(crate) struct FileFilter {
+    predicate: Option<Arc<PruningPredicate>>,
+    pages: Option<PagePruningAccessPlanFilter>,
+    schema: SchemaRef,
+}
+
+impl FileFilter {
+    /// What the opener counts of a row group, which is the one that is `shown` to it, if the filter
+    /// leaves all of it.
+    pub(crate) fn leaves_whole(
+        &self,
+        footer: &Arc<ParquetMetaData>,
+        number: usize,
+        shown: &RowGroups,
+    ) -> Result<Option<LeftWhole>> {
+        let (counts, parquet) = (uncounted(), footer.file_metadata().schema_descr());
+        let mut left = RowGroupAccessPlanFilter::new(ParquetAccessPlan::new_all(1));
+        if let Some(predicate) = &self.predicate {
+            left.prune_by_statistics(&self.schema, parquet, &footer.row_groups()[number..=number], predicate, &counts);
+        }
+        let (fully, mut left) = (counts.row_groups_pruned_statistics.fully_matched(), left.build());
+        if let Some(pages) = self.pages.as_ref().filter(|_| fully == 0 && left.should_scan(0)) {
+            let footer = shown.of(Arc::clone(footer))?;
+            left = pages.prune_plan_with_page_index(left, &self.schema, parquet, &footer, &counts);
+        }
+        let (pages, rows) = (counts.page_index_pages_pruned.matched(), counts.page_index_rows_pruned.matched());
+        let whole = match &left.inner()[0] {
+            RowGroupAccess::Scan => true,
+            RowGroupAccess::Selection(rows) => rows.skipped_row_count() == 0,
+            RowGroupAccess::Skip => false,
+        };
+        Ok(whole.then_some(LeftWhole { filtered: true, fully, pages, rows }))
+    }
+}
+
+/// What pruning counts of a row group of which all is read.
+#[derive(Default)]
+pub(crate) struct LeftWhole {
+    /// Whether there is a filter.
+    filtered: bool,
+    /// 1 if statistics say that all rows pass.
+    fully: usize,
+    /// Pages and rows whose statistics were looked at.
+    pages: usize,
+    rows: usize,
+}
+
+impl LeftWhole {
+    pub(crate) fn count(self, counts: &ParquetFileMetrics) {
+        if self.filtered {
+            counts.row_groups_pruned_statistics.add_matched(1);
+            counts.row_groups_pruned_statistics.add_fully_matched(self.fully);
+            counts.row_groups_pruned_bloom_filter.add_matched(1);
+            counts.page_index_pages_pruned.add_matched(self.pages);
+            counts.page_index_rows_pruned.add_matched(self.rows);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod data;
+mod decoded;
 mod delivery;
 mod faults;
 mod files;

@@ -1,0 +1,155 @@
+//! What a partition knows of a file whose chunks it opens: its projection and filter in terms of
+//! the file's columns. Made once for many row groups.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::apply_file_schema_type_coercions;
+use datafusion::datasource::physical_plan::{FileSource, ParquetSource};
+use datafusion::physical_expr::PhysicalExprSimplifier;
+use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
+use datafusion::physical_expr_common::physical_expr::snapshot_generation;
+use pagecast::{Relation, RelationId};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::Type;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use super::Wanted;
+use super::column::Key;
+use crate::read_plan::FileFilter;
+use crate::reader::ColumnBytes;
+
+/// A file, as one partition of a scan sees it.
+pub(super) struct OfFile {
+    relation: RelationId,
+    values: Vec<ScalarValue>,
+    /// Which state of the filter `filter` is.
+    generation: u64,
+    pub(super) filter: Option<FileFilter>,
+    pub(super) bytes: Arc<ColumnBytes>,
+    pub(super) columns: Columns,
+}
+
+impl OfFile {
+    pub(super) fn new(
+        relation: &Relation,
+        file: &PartitionedFile,
+        source: &ParquetSource,
+        filter: Option<FileFilter>,
+        (bytes, columns): (ColumnBytes, Columns),
+    ) -> Self {
+        Self {
+            relation: relation.id(),
+            values: file.partition_values.clone(),
+            generation: generation(source),
+            filter,
+            bytes: Arc::new(bytes),
+            columns,
+        }
+    }
+
+    /// Whether it still is what `file` is to the scan.
+    pub(super) fn is(&self, relation: &Relation, file: &PartitionedFile, source: &ParquetSource) -> bool {
+        let same = self.relation == relation.id() && self.values == file.partition_values;
+        same && self.generation == generation(source)
+    }
+}
+
+fn generation(source: &ParquetSource) -> u64 {
+    source.filter().map_or(0, |filter| snapshot_generation(&filter))
+}
+
+/// A projection in terms of the columns of a file.
+pub(super) struct Columns {
+    pub(super) metadata: ArrowReaderMetadata,
+    /// The columns that are decoded, by their numbers in the schema of the file.
+    pub(super) roots: Vec<usize>,
+    /// Their schema.
+    pub(super) decoded: SchemaRef,
+    pub(super) projector: Projector,
+}
+
+impl Columns {
+    /// Nothing if the file has times of 96 bits, which DataFusion's opener adapts.
+    pub(super) fn new(
+        file: &PartitionedFile,
+        footer: &Arc<ParquetMetaData>,
+        source: &ParquetSource,
+        projection: ProjectionExprs,
+        adapters: &dyn PhysicalExprAdapterFactory,
+    ) -> Result<Option<Self>> {
+        let parquet = footer.file_metadata().schema_descr();
+        if parquet.columns().iter().any(|column| column.physical_type() == Type::INT96) {
+            return Ok(None);
+        }
+        let given = file.arrow_schema.iter().cloned();
+        let options = given.fold(ArrowReaderOptions::new(), ArrowReaderOptions::with_schema);
+        let mut metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
+        let table = source.table_schema();
+        if let Some(coerced) = apply_file_schema_type_coercions(table.file_schema(), metadata.schema()) {
+            let options = ArrowReaderOptions::new().with_schema(Arc::new(coerced));
+            metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
+        }
+        let physical = Arc::clone(metadata.schema());
+        let names = table.table_partition_cols().iter().map(|column| column.name().clone());
+        let values: HashMap<_, _> = names.zip(file.partition_values.iter().cloned()).collect();
+        let adapter = adapters.create(Arc::clone(table.file_schema()), Arc::clone(&physical))?;
+        let simplifier = PhysicalExprSimplifier::new(&physical);
+        let projection = projection.try_map_exprs(|expr| {
+            simplifier.simplify(adapter.rewrite(replace_columns_with_literals(expr, &values)?)?)
+        })?;
+        let columns = projection.expr_iter().flat_map(|expr| collect_columns(&expr));
+        let mut roots: Vec<_> = columns.map(|column| column.index()).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let decoded = Arc::new(physical.project(&roots)?);
+        let projection = projection.try_map_exprs(|expr| reassign_expr_columns(expr, &decoded))?;
+        let projector = projection.make_projector(&decoded)?;
+        Ok(Some(Self { metadata, roots, decoded, projector }))
+    }
+
+    /// The bytes of each column, all leaves of it.
+    pub(super) fn ranges(&self, row_group: &RowGroupMetaData) -> Vec<Vec<Range<u64>>> {
+        let parquet = self.metadata.parquet_schema();
+        let leaves = |root| (0..parquet.num_columns()).filter(move |&leaf| parquet.get_column_root_idx(leaf) == root);
+        let bytes = |leaf| {
+            let (start, len) = row_group.column(leaf).byte_range();
+            start..start + len
+        };
+        self.roots.iter().map(|&root| leaves(root).map(bytes).collect()).collect()
+    }
+
+    /// What is wanted of row group `number`, which has these `ranges`.
+    pub(super) fn wanted(
+        &self,
+        relation: &Relation,
+        (number, row_group): (usize, &RowGroupMetaData),
+        ranges: &[Vec<Range<u64>>],
+        batch_size: usize,
+    ) -> Vec<Wanted> {
+        let rows = row_group.num_rows().max(0) as u64;
+        let wanted = |((&column, form), ranges): ((&usize, &DataType), &Vec<Range<u64>>)| {
+            let raw: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            let middle = ranges.first().map_or(0, |range| range.start + (range.end - range.start) / 2);
+            let key = Key { relation: relation.id(), row_group: number, column, form: form.clone(), batch_size };
+            Wanted {
+                key,
+                page: relation.page((middle / u64::from(relation.page_size())) as u32),
+                estimate: raw.max(rows * width(form)),
+            }
+        };
+        let forms = self.decoded.fields().iter().map(|field| field.data_type());
+        self.roots.iter().zip(forms).zip(ranges).map(wanted).collect()
+    }
+}
+
+/// Bytes of a value: of a text what points to it.
+fn width(form: &DataType) -> u64 {
+    form.primitive_width().unwrap_or(16) as u64
+}
