@@ -20,7 +20,8 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetS
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
-use futures::{FutureExt, StreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
 use pagecast::{Relation, ScanId};
 use parking_lot::Mutex;
 use parquet::DecodeResult;
@@ -35,7 +36,6 @@ use crate::guard::{Reading, catch};
 use crate::read_plan::{LeftWhole, filter_of_file};
 use crate::reader::ColumnBytes;
 use crate::row_groups::RowGroups;
-use crate::stream::Batches;
 use crate::ticket::Ticket;
 use crate::{Host, HostError};
 
@@ -93,7 +93,7 @@ impl Opener {
     }
 
     /// The rows of `file`, if columns of it are shared. Nothing if it is for DataFusion to open.
-    pub(crate) async fn open(&self, file: &PartitionedFile) -> Result<Option<Batches>> {
+    pub(crate) async fn open(&self, file: &PartitionedFile) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
         let (Some((number, shown)), Some(ticket)) = (whole_row_group(file), file.extensions.get_arc::<Ticket>()) else {
             return Ok(None);
         };
@@ -179,7 +179,7 @@ impl Opener {
             && row_group.columns().iter().any(|column| column.bloom_filter_offset().is_some())
     }
 
-    fn rows(&self, rows: Rows) -> Batches {
+    fn rows(&self, rows: Rows) -> BoxStream<'static, Result<RecordBatch>> {
         let output = Arc::clone(&self.output);
         stream::try_unfold(rows, move |mut rows| {
             let output = Arc::clone(&output);
