@@ -37,7 +37,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use self::probe::{Asked, Columns, Probe};
 use self::prune::Pruner;
-pub(crate) use self::prune::{FileFilter, LeftWhole};
+pub(crate) use self::prune::{FileFilter, LeftWhole, schema_read};
 use crate::guard::catch_in;
 use crate::row_groups::RowGroups;
 use crate::{Host, HostError};

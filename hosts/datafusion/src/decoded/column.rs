@@ -57,12 +57,6 @@ pub(super) enum Fault {
     Panic(String),
 }
 
-impl Fault {
-    fn of(what: &str) -> Self {
-        Self::Panic(what.to_owned())
-    }
-}
-
 impl From<DataFusionError> for Fault {
     fn from(error: DataFusionError) -> Self {
         Self::Error(error)
@@ -127,7 +121,8 @@ impl Column {
             if state.has_ended {
                 return Ok(None);
             }
-            let mut decoder = state.decoder.take().ok_or_else(|| Fault::of("it has failed for another query"))?;
+            let lost = || Fault::Panic("it has failed for another query".to_owned());
+            let mut decoder = state.decoder.take().ok_or_else(lost)?;
             match catch(|| decoder.next()).map_err(Fault::Panic)?.transpose().map_err(DataFusionError::from)? {
                 Some(batch) => {
                     state.add(Arc::clone(batch.column(0)));

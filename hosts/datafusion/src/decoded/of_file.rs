@@ -8,7 +8,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::apply_file_schema_type_coercions;
 use datafusion::datasource::physical_plan::{FileSource, ParquetSource};
 use datafusion::physical_expr::PhysicalExprSimplifier;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
@@ -17,12 +16,11 @@ use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_colu
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use pagecast::{Relation, RelationId};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::basic::Type;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::Wanted;
 use super::column::Key;
-use crate::read_plan::FileFilter;
+use crate::read_plan::{FileFilter, schema_read};
 use crate::reader::ColumnBytes;
 
 /// A file, as one partition of a scan sees it.
@@ -84,19 +82,12 @@ impl Columns {
         projection: ProjectionExprs,
         adapters: &dyn PhysicalExprAdapterFactory,
     ) -> Result<Option<Self>> {
-        let parquet = footer.file_metadata().schema_descr();
-        if parquet.columns().iter().any(|column| column.physical_type() == Type::INT96) {
-            return Ok(None);
-        }
-        let given = file.arrow_schema.iter().cloned();
-        let options = given.fold(ArrowReaderOptions::new(), ArrowReaderOptions::with_schema);
-        let mut metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
         let table = source.table_schema();
-        if let Some(coerced) = apply_file_schema_type_coercions(table.file_schema(), metadata.schema()) {
-            let options = ArrowReaderOptions::new().with_schema(Arc::new(coerced));
+        let Some((mut metadata, physical)) = schema_read(file, footer, table.file_schema())? else { return Ok(None) };
+        if !Arc::ptr_eq(metadata.schema(), &physical) {
+            let options = ArrowReaderOptions::new().with_schema(Arc::clone(&physical));
             metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
         }
-        let physical = Arc::clone(metadata.schema());
         let names = table.table_partition_cols().iter().map(|column| column.name().clone());
         let values: HashMap<_, _> = names.zip(file.partition_values.iter().cloned()).collect();
         let adapter = adapters.create(Arc::clone(table.file_schema()), Arc::clone(&physical))?;

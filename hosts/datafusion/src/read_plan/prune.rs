@@ -135,14 +135,8 @@ impl<'a> Pruner<'a> {
         footer: &Arc<ParquetMetaData>,
     ) -> Result<Option<(Arc<dyn PhysicalExpr>, SchemaRef)>> {
         let Some(filter) = self.filter(file)? else { return Ok(None) };
-        if footer.file_metadata().schema_descr().columns().iter().any(|column| column.physical_type() == Type::INT96) {
-            return Ok(None);
-        }
-        let given = file.arrow_schema.iter().cloned();
-        let options = given.fold(ArrowReaderOptions::new(), ArrowReaderOptions::with_schema);
-        let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
-        let (table, in_file) = (self.source.table_schema().file_schema(), metadata.schema());
-        let schema = apply_file_schema_type_coercions(table, in_file).map_or_else(|| Arc::clone(in_file), Arc::new);
+        let table = self.source.table_schema().file_schema();
+        let Some((_, schema)) = schema_read(file, footer, table)? else { return Ok(None) };
         let adapter = self.adapters.create(Arc::clone(table), Arc::clone(&schema))?;
         let adapted = adapter.rewrite(filter).and_then(|filter| PhysicalExprSimplifier::new(&schema).simplify(filter));
         Ok(adapted.ok().map(|filter| (filter, schema)))
@@ -203,6 +197,24 @@ impl<'a> Pruner<'a> {
         }
         left
     }
+}
+
+/// What a file says of its columns, and the schema that they are read in, which has types of
+/// `table`. Nothing if the file has times of 96 bits, which only the opener adapts.
+pub(crate) fn schema_read(
+    file: &PartitionedFile,
+    footer: &Arc<ParquetMetaData>,
+    table: &SchemaRef,
+) -> Result<Option<(ArrowReaderMetadata, SchemaRef)>> {
+    if footer.file_metadata().schema_descr().columns().iter().any(|column| column.physical_type() == Type::INT96) {
+        return Ok(None);
+    }
+    let given = file.arrow_schema.iter().cloned();
+    let options = given.fold(ArrowReaderOptions::new(), ArrowReaderOptions::with_schema);
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), options)?;
+    let in_file = metadata.schema();
+    let schema = apply_file_schema_type_coercions(table, in_file).map_or_else(|| Arc::clone(in_file), Arc::new);
+    Ok(Some((metadata, schema)))
 }
 
 /// The filter of a scan for one file, as it was at some moment.
