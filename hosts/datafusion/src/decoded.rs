@@ -11,6 +11,10 @@
 //! wanted by nobody and was taken longest ago, or is wanted last.
 //!
 //! Who finds nothing here to share decodes alone, as DataFusion does.
+//!
+//! Suits many scans of the same columns where processors bind; a scan alone gains only what fits
+//! beside its pages. Cost: a lock for each row group that is opened, and ten questions to the
+//! predictor for each column that comes or leaves.
 
 mod column;
 mod of_file;
