@@ -190,7 +190,7 @@ results: ## docs/results.md from what the benchmarks wrote to target/bench, and 
 bench-postgres: ## stock PostgreSQL against pg_pagecast; target/bench/postgres.{json,html}
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench $(ARGS)
 
-bench-postgres-paper: ## Figures 5 to 12 of the paper, hours; target/bench/postgres-paper.json
+bench-postgres-paper: ## Figures 5 to 12 of the paper, hours; target/bench/paper-postgres.json
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 -m bench.paper $(ARGS)
 
 bench-postgres-grid: ## sequential scans: streams by pools of 5 to 30 % (ARGS='--seeds 3')

@@ -54,7 +54,7 @@ class Document:
         machines = ", ".join(dict.fromkeys(self.machine(file.machine) for file in files))
         dates = sorted({file.date[:10] for file in files})
         days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        return f"{commands}, machine {machines}, {days}"
+        return f"{commands}, {machines}, {days}"
 
     def missing(self, title: str, command: str) -> None:
         self.lines += ["", f"## {title}", "", f"Not measured yet: `{command}`, then `make results`."]
@@ -191,7 +191,7 @@ def object_store(document: Document, files: list[Kept]) -> None:
 def postgres_pairs(document: Document, files: list[Kept]) -> None:
     rows = [([file], [row["workload"], str(row["streams"]), row["mode"], str(row["pairs"]),
                     f"{row['blocks']:.2f}", device(row), f"{row['wall_s']:.2f}",
-                    "identical" if row["same_results"] else "DIFFERENT", row["server"]])
+                    "identical" if row["same_results"] else "DIFFERENT", row["server"].split()[1]])
             for file in files for row in file.rows]
     document.table(
         "PostgreSQL", "A server with pg_pagecast over the same server without; medians of the "

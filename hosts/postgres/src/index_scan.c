@@ -23,7 +23,8 @@
  *
  * Where everything is in the pool a scan across the table would pay for marks and counts with a
  * miss of the processor's cache for each row. So it marks only the PRESSED pages after each one
- * that was read from disk, and only there it looks whether what it finds was kept for it. And
+ * that was read from disk, and only there it looks whether what it finds was kept for it; none
+ * while steering stands aside. And
  * while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer
  * looks where it is, by the entries and executions that the server counts of the index.
  *
@@ -351,12 +352,14 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 	int64		read = pgBufferUsage.shared_blks_read;
 	bool		changed = block != observed->block;
 	bool		watched = changed && change_block(observed, block);
+	uint64		began = watched ? block_begins() : 0;
 	bool		found = heap->index_fetch_tuple(fetch, tid, snapshot, slot, call_again, all_dead);
 
 	observed->entries++;
 	if (watched)
 	{
 		read = pgBufferUsage.shared_blks_read - read;
+		block_ends(began, read);
 		if (read == 0 && observed->pressed > 0 && found)
 			registration_count_found(&observed->registration, block, ((IndexFetchHeapData *) fetch)->xs_cbuf);
 		else if (read == 0)
@@ -364,8 +367,7 @@ index_fetch_tuple(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot
 		else
 		{
 			observed->registration.reads++;
-			observed->pressed = PRESSED;
-			make_room(read);
+			observed->pressed = make_room(read) ? PRESSED : 0;
 		}
 	}
 	if (!observed->along && (!watched || !calm_has_come(&observed->calm) || !rest(observed)))

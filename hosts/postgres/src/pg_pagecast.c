@@ -31,6 +31,7 @@ bool		pagecast_enabled = true;
 int			pagecast_mode = MODE_STEERING;
 int			pagecast_samples = 10;
 int			pagecast_bulk = 10;
+double		pagecast_read_time = -1;
 int			pagecast_frequency = FREQUENCY_MAX;
 int			pagecast_fallback = FALLBACK_CLOCK;
 int			pagecast_max_scans = 256;
@@ -89,6 +90,10 @@ define_settings(void)
 							 "What becomes of pages of which nothing is known.",
 							 "clock leaves them to the server; with lru and random they go first.",
 							 &pagecast_fallback, FALLBACK_CLOCK, fallbacks, PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("pg_pagecast.read_time",
+							 "Time that a read of a block takes; where choosing victims takes longer than the reads that it saves, it rests.",
+							 "-1 means that it is measured.",
+							 &pagecast_read_time, -1, -1, 1000, PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.memory",
 							"Shared memory for the blocks of running scans.",
 							"A scan that finds no room runs as on a server without pg_pagecast, and is counted as refused.",
@@ -179,8 +184,8 @@ format_shared_memory(void)
 	pg_atomic_init_u64(&shared->frontier, 0);
 	pg_atomic_init_u64(&shared->rests_until, 0);
 	pg_atomic_init_u64(&shared->rest, 0);
-	pg_atomic_init_u64(&shared->tried, 0);
-	pg_atomic_init_u64(&shared->paid, 0);
+	for (int i = 0; i < TRIAL_COUNTS; i++)
+		pg_atomic_init_u64(&shared->trial[i], 0);
 	pg_atomic_init_u32(&shared->active, 0);
 	pg_atomic_init_u64(&shared->refusal_told, 0);
 	for (int i = 0; i < COUNTERS; i++)

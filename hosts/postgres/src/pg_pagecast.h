@@ -124,6 +124,19 @@ typedef enum Counter
 	COUNTERS
 } Counter;
 
+/* Of a trial of steering. */
+typedef enum TrialCount
+{
+	TRIAL_GIVEN,				/* victims that were chosen */
+	TRIAL_FOUND,				/* pages that were kept, and found */
+	TRIAL_CHOOSING_NS,			/* what choosing took */
+	TRIAL_FOUND_NS,				/* what the timed calls took that found a block, and that read some */
+	TRIAL_READ_NS,
+	TRIAL_TIMED_FOUND,			/* and of how many blocks that was */
+	TRIAL_TIMED_READ,
+	TRIAL_COUNTS
+} TrialCount;
+
 /*
  * In shared memory, followed by the slots, the uses of each buffer and the predictor's own memory.
  *
@@ -136,8 +149,7 @@ typedef struct SharedState
 	pg_atomic_uint64 frontier;	/* up to where the buffers ahead of the hand have been looked at */
 	pg_atomic_uint64 rests_until,	/* the hand is not steered before */
 				rest;			/* for how long it is not, the next time */
-	pg_atomic_uint64 tried,		/* victims chosen since it was last looked whether steering pays */
-				paid;			/* pages that were kept, and found since then */
+	pg_atomic_uint64 trial[TRIAL_COUNTS];	/* since it was last looked whether steering pays */
 	pg_atomic_uint32 active;	/* registered scans */
 	pg_atomic_uint64 counters[COUNTERS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
@@ -164,6 +176,7 @@ extern int	pagecast_samples;
 extern int	pagecast_bulk;
 extern int	pagecast_frequency;
 extern int	pagecast_fallback;
+extern double pagecast_read_time;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
 extern bool pagecast_cooperation;
@@ -474,8 +487,16 @@ extern void explain_install_hook(void);
 extern void explain_query_starts(EState *state);
 
 /* steering.c */
-extern void make_room(int64 blocks);
+extern void steering_try_again(void);
+extern uint64 block_begins(void);
+extern void block_ends(uint64 began, int64 read);
+extern bool make_room(int64 blocks);
 
+static inline void
+count_trial(TrialCount trial, uint64 by)
+{
+	pg_atomic_fetch_add_u64(&shared->trial[trial], by);
+}
 
 static inline void
 count(Counter counter, uint64 by)

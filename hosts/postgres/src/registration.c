@@ -402,7 +402,7 @@ static void
 count_saved(Registration *registration)
 {
 	registration->saved++;
-	pg_atomic_fetch_add_u64(&shared->paid, 1);
+	count_trial(TRIAL_FOUND, 1);
 }
 
 /* Notes that the scan has got `block` into `buffer`, which it holds; `came_in` if it is known to

@@ -18,7 +18,7 @@
  * found out.
  *
  * Cost: a spin lock after a miss (freelist: a load), and for each samples * bulk buffers one look
- * at their headers and one choice. Bytes per buffer: 8.
+ * at their headers and one choice; one block in TIMED is timed. Bytes per buffer: 8.
  */
 #include "pg_pagecast.h"
 
@@ -26,6 +26,8 @@
 
 #define WORTH 8
 #define TRIAL 8
+#define FIRST_LOOK 1
+#define TIMED 8
 #define FIRST_REST_NS UINT64CONST(10000000000)
 #define MOST_REST_NS UINT64CONST(320000000000)
 #define MOST_CANDIDATES (MOST_SAMPLES * MOST_BULK)
@@ -106,8 +108,9 @@ judge(uint64 start, uint32 window)
 	count(COUNT_BY_USES, choice.by_uses);
 	count(COUNT_GIVEN, choice.given);
 	count(COUNT_KEPT, choice.kept);
-	pg_atomic_fetch_add_u64(&shared->tried, choice.given);
+	count_trial(TRIAL_GIVEN, choice.given);
 	registration_suspend_idle(now);
+	count_trial(TRIAL_CHOOSING_NS, pagecast_now() - now);
 	return found;
 }
 
@@ -161,28 +164,68 @@ fill_freelist(uint32 window)
 	}
 }
 
+static inline uint64
+so_far(TrialCount count)
+{
+	return pg_atomic_read_u64(&shared->trial[count]);
+}
+
+/*
+ * Nanoseconds that a block takes longer which the server has to read: of those that were timed the
+ * mean of the read ones less that of the found ones. Where the kernel has the file in memory it is
+ * the copy.
+ */
+static double
+read_ns(void)
+{
+	double		found = (double) so_far(TRIAL_FOUND_NS) / Max(so_far(TRIAL_TIMED_FOUND), 1),
+				read = (double) so_far(TRIAL_READ_NS) / Max(so_far(TRIAL_TIMED_READ), 1);
+
+	return pagecast_read_time >= 0 ? pagecast_read_time * 1e6 : Max(read - found, 0);
+}
+
+static void
+begin_trial(void)
+{
+	for (int i = 0; i < TRIAL_COUNTS; i++)
+		pg_atomic_write_u64(&shared->trial[i], 0);
+}
+
+/* Whether the trial, of so many victims, has paid. */
+static bool
+has_paid(uint64 given)
+{
+	uint64		found = so_far(TRIAL_FOUND);
+
+	return found * WORTH >= given && found * read_ns() >= so_far(TRIAL_CHOOSING_NS);
+}
+
 /*
  * Whether steering stands aside. For WORTH victims that it chooses a scan has to find one page that
  * was kept: what is kept in vain takes the place of pages that others use, as in a mix of many
- * queries over much more than the pool. That is looked at after TRIAL victims for each buffer; then
- * the server's clock goes on by itself for FIRST_REST_NS, and for twice as long each time until
- * steering pays. Victims are counted and not what is kept, which grows with the samples.
+ * queries over much more than the pool. And the reads that it saves have to take longer than it
+ * does. That is looked at after TRIAL victims for each buffer, or after FIRST_LOOK if it would not
+ * pay although all were found; then the server's clock goes on by itself for FIRST_REST_NS, and for
+ * twice as long each time until steering pays. Victims are counted and not what is kept, which
+ * grows with the samples.
  *
  * Measured (found for a victim): bitmap scans 0.7, trailing index scans 0.3, which gain; TPC-H 0.03
- * to 0.13, which loses.
+ * to 0.13, which loses. A victim takes 2 us, among 64 trailing scans 16; a read from the kernel's
+ * memory 3.
  *
- * Race: of two that look at once both may come to the same, or one looks at few pages more.
+ * Race: of two that look at once one ends the trial, the other chooses once more.
  */
 static bool
 stands_aside(void)
 {
-	uint64		given = pg_atomic_read_u64(&shared->tried);
-	uint64		found,
-				rest,
+	uint64		given = so_far(TRIAL_GIVEN);
+	uint64		rest,
 				rests_until,
 				now;
+	bool		pays;
 
-	if (given < (uint64) NBuffers * TRIAL)
+	if (given < (uint64) NBuffers * FIRST_LOOK ||
+		(given < (uint64) NBuffers * TRIAL && given * read_ns() >= so_far(TRIAL_CHOOSING_NS)))
 	{
 		rests_until = pg_atomic_read_u64(&shared->rests_until);
 		if (rests_until == 0 || (now = pagecast_now()) >= rests_until)
@@ -190,9 +233,11 @@ stands_aside(void)
 		registration_suspend_idle(now);
 		return true;
 	}
-	found = pg_atomic_exchange_u64(&shared->paid, 0);
-	pg_atomic_write_u64(&shared->tried, 0);
-	if (found * WORTH >= given)
+	pays = has_paid(given);
+	if (!pg_atomic_compare_exchange_u64(&shared->trial[TRIAL_GIVEN], &given, 0))
+		return false;
+	begin_trial();
+	if (pays)
 	{
 		pg_atomic_write_u64(&shared->rest, FIRST_REST_NS);
 		return false;
@@ -203,9 +248,39 @@ stands_aside(void)
 	return true;
 }
 
-/* After so many blocks were read from disk: sees to it that the next victims are chosen, as many as
- * a read like that takes at once. The hand would pass all others before anybody looks again. */
+/* Ends a rest and what was counted. */
 void
+steering_try_again(void)
+{
+	begin_trial();
+	pg_atomic_write_u64(&shared->rests_until, 0);
+	pg_atomic_write_u64(&shared->rest, 0);
+}
+
+/* Before something that may read blocks: when it begins if it is timed, as one of TIMED is; else
+ * 0. */
+uint64
+block_begins(void)
+{
+	static uint32 turn;
+
+	return ++turn % TIMED == 0 ? pagecast_now() : 0;
+}
+
+/* And after it: so many were read. */
+void
+block_ends(uint64 began, int64 read)
+{
+	if (began == 0)
+		return;
+	count_trial(read > 0 ? TRIAL_READ_NS : TRIAL_FOUND_NS, pagecast_now() - began);
+	count_trial(read > 0 ? TRIAL_TIMED_READ : TRIAL_TIMED_FOUND, Max(read, 1));
+}
+
+/* After so many blocks were read from disk: sees to it that the next victims are chosen, as many as
+ * a read like that takes at once. The hand would pass all others before anybody looks again.
+ * Whether victims are chosen at this time. */
+bool
 make_room(int64 blocks)
 {
 	uint32		victims = Min(Max(blocks, pagecast_bulk), MOST_BULK);
@@ -214,7 +289,7 @@ make_room(int64 blocks)
 	uint64		start;
 
 	if (pagecast_mode == MODE_CLOCK || stands_aside())
-		return;
+		return false;
 	if (pagecast_mode == MODE_FREELIST)
 	{
 		if (!have_free_buffer())
@@ -222,4 +297,5 @@ make_room(int64 blocks)
 	}
 	else if (take_window(window, &start))
 		steer(start, window);
+	return true;
 }

@@ -366,13 +366,16 @@ scan_bitmap_next_tuple(TableScanDesc scan, TupleTableSlot *slot, bool *recheck, 
 	HeapScanDesc at = (HeapScanDesc) scan;
 	bool		goes_on = at->rs_cindex >= at->rs_ntuples;
 	bool		watched = goes_on && bitmap_goes_on(observed);
+	uint64		began = watched ? block_begins() : 0;
 	int64		found = pgBufferUsage.shared_blks_hit,
 				read = pgBufferUsage.shared_blks_read;
 	bool		has_tuple = GetHeapamTableAmRoutine()->scan_bitmap_next_tuple(scan, slot, recheck, lossy_pages, exact_pages);
 
 	if (watched)
 	{
-		bitmap_count(observed, pgBufferUsage.shared_blks_hit - found, pgBufferUsage.shared_blks_read - read);
+		read = pgBufferUsage.shared_blks_read - read;
+		block_ends(began, read);
+		bitmap_count(observed, pgBufferUsage.shared_blks_hit - found, read);
 		if (!has_tuple)
 			bitmap_end(observed);
 		else if (bitmap_comes_to(observed, at->rs_cblock))
@@ -396,6 +399,7 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 {
 	ObservedBitmap *observed = bitmap_enter(scan);
 	bool		watched = bitmap_goes_on(observed) && bitmap_comes_to(observed, page->blockno);
+	uint64		began = watched ? block_begins() : 0;
 	int64		read = pgBufferUsage.shared_blks_read;
 	bool		has_tuples = GetHeapamTableAmRoutine()->scan_bitmap_next_block(scan, page);
 
@@ -407,6 +411,7 @@ scan_bitmap_next_block(TableScanDesc scan, TBMIterateResult *page)
 		bool		is_block = BufferIsValid(buffer) && BufferGetBlockNumber(buffer) == page->blockno;
 
 		read = pgBufferUsage.shared_blks_read - read;
+		block_ends(began, read);
 		bitmap_count(observed, is_block && read == 0, read);
 		bitmap_has_read(observed, page->blockno, is_block ? buffer : InvalidBuffer, read > 0);
 	}

@@ -263,5 +263,6 @@ pg_pagecast_reset(PG_FUNCTION_ARGS)
 {
 	require_loaded();
 	registration_reset_counts();
+	steering_try_again();
 	PG_RETURN_VOID();
 }

@@ -203,14 +203,18 @@ class Index(ScanTest):
     """Index scans, of which every block that they come to is seen: across the table, behind each
     other."""
 
-    # Marks are twice as many as buffers.
-    settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "shared_buffers": "4MB"}
+    # Marks are twice as many as buffers. There are none while steering rests.
+    settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "shared_buffers": "4MB", "pg_pagecast.read_time": "1ms"}
 
     @classmethod
     def prepare(cls, session: Connection) -> None:
         super().prepare(session)
         session.execute("create table mixed as select *, (hashint4(id) & 65535) as key from events; create index on mixed (key); "
                         "alter table mixed alter key set statistics 4; analyze mixed")
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.session().execute("select pg_pagecast_reset()")
 
     def begin(self, query: str, fetch: int) -> Connection:
         """A session that has read so many rows of a query."""
@@ -256,9 +260,9 @@ class Index(ScanTest):
         does, once it meets its marks."""
         watcher = self.session()
         query = "select id, day, amount from mixed where key > {}"
-        first = int(watcher.value("select count(*) from mixed where key between 2001 and 10000"))
+        first = int(watcher.value("select count(*) from mixed where key between 2001 and 4000"))
         leader = self.begin(query.format(2000), first)
-        follower = self.begin(query.format(10000), 100)
+        follower = self.begin(query.format(4000), 100)
         leader.execute("fetch 300 from c")
         follower.execute("fetch 100 from c")
         scans = {scan["pid"]: scan for scan in self.scans(watcher, "trailing index")}
