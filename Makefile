@@ -211,7 +211,8 @@ bench-python: ## the simulator in Python against libcachesim; target/bench/pytho
 bench-python-sql: ## SQL in Python beside the command; target/bench/python-sql.json
 	bash ci/python.sh bench-sql $(ARGS)
 
-bench-peers: ## reports beside DuckDB and DataFusion on a slowed disk; target/bench/peers.json
+# LiquidCache and foyer are built in a workspace of their own, with another DataFusion.
+bench-peers: ## reports beside DuckDB, DataFusion, foyer, LiquidCache on a slowed disk; target/bench/peers.json
 	bash ci/python.sh bench-peers $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')

@@ -216,7 +216,7 @@ def objects(given: dict) -> Reduced:
 
 
 def peers(given: dict) -> Reduced:
-    seeds = len({run["seed"] for run in given["runs"]})
+    seeds = len({row["seed"] for row in given["rows"]})
     arguments = f"--scale {given['scale']:g} --seeds {seeds} --pool {given['pool_mib']} --memory {given['memory_mib']}"
     return Reduced(made("bench-peers", arguments), given["cells"])
 

@@ -134,7 +134,9 @@ bench-peers)
     build_sql --release
     tools peers pyarrow duckdb==2.0.1 datafusion==55.0.0 tpchgen-cli==4.0.0
     "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
-    PYTHONPATH=hosts/postgres:hosts/peers "$venv_of_tools/bin/python" -m peers --data "$cache/data/peers" "${@:2}"
+    cargo build --release --locked --manifest-path hosts/peers/caches/Cargo.toml
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv_of_tools/bin/python" -m peers --data "$cache/data/peers" \
+        --program "$CARGO_TARGET_DIR/release/pagecast-peers" "${@:2}"
     ;;
 *) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers" >&2; exit 2 ;;
 esac

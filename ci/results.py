@@ -307,10 +307,10 @@ def peers(document: Document, files: list[Kept]) -> None:
     """A line for each device, number of streams and engine."""
     rows = []
     for file in files:
-        ours = {(row["rate"], row["streams"]): row for row in file.rows if row["engine"] == "pagecast"}
+        ours = {(row["device"], row["streams"]): row for row in file.rows if row["engine"] == "pagecast"}
         for row in file.rows:
-            of, own = ours.get((row["rate"], row["streams"]), {}), row["engine"] == "pagecast"
-            head = [str(row["rate"] or "no limit"), f"{row['streams']} x {row['length']}", row["engine"]]
+            of, own = ours.get((row["device"], row["streams"]), {}), row["engine"] == "pagecast"
+            head = [row["device"], f"{row['streams']} x {row['queries']}", row["engine"]]
             if "failed" in row:
                 rows.append(([file], [*head, row["failed"], "", "", "", "", ""]))
                 continue
@@ -319,12 +319,12 @@ def peers(document: Document, files: list[Kept]) -> None:
             read = "" if row["device_bytes"] is None else f"{row['device_bytes'] / MIB:.0f}"
             processor = "" if row["cpu_s"] is None else f"{row['cpu_s']:.1f}"
             rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor,
-                                  f"{row['mean_s']:.2f}, {row['worst_s']:.2f}", f"{row['peak_bytes'] / MIB:.0f}"]))
+                                  f"{row['max_latency_s']:.2f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
         "caches, a limit of memory for each process and its cached files; medians over the seeds. "
         "Rows are equal. *Ours* is pagecast's time over the engine's.",
-        ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s", "mean, worst answer, s",
+        ["device", "streams", "engine", "MiB read", "s", "ours", "processor s", "worst answer, s",
          "peak MiB"], rows)
 
 

@@ -7,6 +7,7 @@ of most is marked and counts for nothing.
 
 import argparse
 import collections
+import hashlib
 import json
 import platform
 import shutil
@@ -18,7 +19,7 @@ from datetime import date
 from pathlib import Path
 
 from cluster.limits import Limits, forget_cached
-from peers.engines import ENGINES
+from peers.engines import ENGINES, OF_PROGRAM
 from peers.reports import stream
 
 MIB = 1 << 20
@@ -32,7 +33,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench-peers", description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="where TPC-H's Parquet files are, or are made by tpchgen-cli")
     parser.add_argument("--scale", type=float, default=5)
-    parser.add_argument("--engines", type=_words(str), default=list(ENGINES), help=", ".join(ENGINES))
+    parser.add_argument("--engines", type=_words(str), help=f"{', '.join(ENGINES)}; with --program {' and '.join(OF_PROGRAM)}; default all")
+    parser.add_argument("--program", type=Path, help="hosts/peers/caches, built: has engines of its own")
     parser.add_argument("--rates", type=_words(int), default=[100, 400, 0], help="MB/s of the disk, 0 as it is; default 100,400,0")
     parser.add_argument("--streams", type=_words(lambda word: tuple(map(int, word.split(":")))), default=[(1, 6), (8, 3), (32, 1)],
                         help="streams and statements of each; default 1:6,8:3,32:1")
@@ -41,18 +43,20 @@ def main() -> int:
     parser.add_argument("--memory", type=int, default=768, help="MiB for the process and cached files; default 768")
     parser.add_argument("--json", type=Path, default=Path("target/bench/peers.json"))
     given = parser.parse_args()
+    given.engines = given.engines or [*ENGINES, *(OF_PROGRAM if given.program else ())]
     make(given.data, given.scale)
-    runs = []
+    rows = []
     for seed in range(1, given.seeds + 1):
         for rate in given.rates:
             for streams, length in given.streams:
                 turn = seed % len(given.engines)
                 for engine in given.engines[turn:] + given.engines[:turn]:
                     run = measure(given, engine, rate, [stream(seed, number, length, given.scale) for number in range(streams)])
-                    runs.append({"engine": engine, "rate": rate, "streams": streams, "length": length, "seed": seed, **run})
-                    print(_line(runs[-1]), flush=True)
-                    write(given, runs)
-    print(table(cells(runs)))
+                    rows.append({"engine": engine, "device": f"{rate} MB/s" if rate else "no limit", "streams": streams, "queries": length,
+                                 "seed": seed, "memory": given.memory * MIB, **run})
+                    print(_line(rows[-1]), flush=True)
+                    write(given, rows)
+    print(table(cells(rows)))
     return 0
 
 
@@ -77,7 +81,8 @@ def measure(given: argparse.Namespace, engine: str, rate: int, streams: list[lis
     try:
         with Limits(given.data, given.memory * MIB, rate * 1_000_000 or _NO_LIMIT) as limits:
             forget_cached(given.data)
-            with subprocess.Popen(limits.entering([sys.executable, "-m", "peers.engines", engine]), text=True,
+            command = [given.program, engine] if engine in OF_PROGRAM else [sys.executable, "-m", "peers.engines", engine]
+            with subprocess.Popen(limits.entering(command), text=True,
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
                 try:
                     return _run(process, limits, job)
@@ -92,7 +97,7 @@ def _run(process: subprocess.Popen, limits: Limits, job: str) -> dict:
     process.stdin.flush()
     if process.stdout.readline() != "ready\n":
         return _failed(process, limits)
-    before = (limits.device_bytes(), limits.cpu_seconds()) if limits.counted else (0, 0.0)
+    before = _counts(limits)
     try:
         said, _ = process.communicate("go\n", timeout=_LONGEST)
     except subprocess.TimeoutExpired:
@@ -100,12 +105,21 @@ def _run(process: subprocess.Popen, limits: Limits, job: str) -> dict:
     if process.returncode != 0:
         return _failed(process, limits)
     figures = json.loads(said)
-    if limits.counted:
-        figures["device_bytes"] = limits.device_bytes() - before[0]
-        figures["cpu_s"] = round(limits.cpu_seconds() - before[1], 3)
+    counted = {name: round(after - before[name], 3) for name, after in _counts(limits).items()}
     if figures["errors"]:
-        figures["failed"] = figures["errors"][0]
-    return {**figures, "limits": limits.description}
+        return {"version": figures["version"], "failed": figures["errors"][0], "limits": limits.description}
+    answers = sorted(figures["queries"], key=lambda query: (query["stream"], query["position"]))
+    seconds = [query["s"] for query in answers]
+    return {"version": figures["version"], **counted, "wall_s": figures["wall_s"], "mean_latency_s": round(statistics.mean(seconds), 3),
+            "max_latency_s": max(seconds), "peak_rss_bytes": figures["peak_bytes"],
+            "digest": hashlib.md5("".join(query["rows"] for query in answers).encode()).hexdigest(), "limits": limits.description}
+
+
+def _counts(limits: Limits) -> dict:
+    """What the engine's group has used so far; nothing where there are no groups."""
+    if not limits.counted:
+        return {}
+    return {"device_bytes": limits.device_bytes(), "requests": limits.device_reads(), "cpu_s": limits.cpu_seconds()}
 
 
 def _failed(process: subprocess.Popen, limits: Limits) -> dict:
@@ -113,69 +127,70 @@ def _failed(process: subprocess.Popen, limits: Limits) -> dict:
     return {"failed": "ended by the kernel" if code == -9 else f"ended with {code}", "limits": limits.description}
 
 
-def with_other_rows(runs: list[dict]) -> list[bool]:
+def with_other_rows(rows: list[dict]) -> list[bool]:
     """Of each run whether it gave other rows than most."""
-    def answers(run: dict) -> list[tuple]:
-        return [((run["streams"], run["length"], run["seed"], query["stream"], query["position"]), query["rows"]) for query in run.get("queries", [])]
-
     said = collections.defaultdict(collections.Counter)
-    for run in runs:
-        for place, rows in answers(run):
-            said[place][rows] += 1
-    return [any(said[place].most_common(1)[0][0] != rows for place, rows in answers(run)) for run in runs]
+    for row in rows:
+        if "digest" in row:
+            said[_load(row)][row["digest"]] += 1
+    return ["digest" in row and said[_load(row)].most_common(1)[0][0] != row["digest"] for row in rows]
 
 
-def cells(runs: list[dict]) -> list[dict]:
+def _load(row: dict) -> tuple:
+    return row["streams"], row["queries"], row["seed"]
+
+
+def cells(rows: list[dict]) -> list[dict]:
     """Of each device, number of streams and engine the medians over the seeds, or why there are
     none. What this machine does not count is None."""
     groups = collections.defaultdict(list)
-    for run, other in zip(runs, with_other_rows(runs)):
+    for row, other in zip(rows, with_other_rows(rows)):
         failed = {"failed": "other rows than most"} if other else {}
-        groups[run["rate"], run["streams"], run["length"], run["engine"]].append({**run, **failed})
-    found = []
-    for (rate, streams, length, engine), of in groups.items():
-        cell = {"rate": rate, "streams": streams, "length": length, "engine": engine, "runs": len(of)}
-        failed = next((run["failed"] for run in of if "failed" in run), None)
-        if failed:
-            found.append({**cell, "failed": failed})
-            continue
-        seconds = [query["s"] for run in of for query in run["queries"]]
-        middle = {name: statistics.median(run[name] for run in of) if all(name in run for run in of) else None
-                  for name in ("device_bytes", "wall_s", "cpu_s", "peak_bytes")}
-        found.append({**cell, **middle, "mean_s": round(statistics.mean(seconds), 3), "worst_s": max(seconds)})
-    return found
+        groups[row["device"], row["streams"], row["queries"], row["engine"]].append({**row, **failed})
+    return [_cell(dict(zip(("device", "streams", "queries", "engine"), group)), of) for group, of in groups.items()]
 
 
-def write(given: argparse.Namespace, runs: list[dict]) -> None:
+def _cell(group: dict, of: list[dict]) -> dict:
+    cell = {**group, "version": of[0].get("version"), "runs": len(of)}
+    failed = [row["failed"] for row in of if "failed" in row]
+    if failed:
+        return {**cell, "failed": failed[0]}
+    names = ("device_bytes", "requests", "wall_s", "cpu_s", "peak_rss_bytes", "mean_latency_s")
+    middle = {name: statistics.median(row[name] for row in of) if all(name in row for row in of) else None for name in names}
+    return {**cell, **middle, "max_latency_s": max(row["max_latency_s"] for row in of)}
+
+
+def write(given: argparse.Namespace, rows: list[dict]) -> None:
     """Writes the report, whole or not at all."""
     about = {"scale": given.scale, "pool_mib": given.pool, "memory_mib": given.memory, "date": date.today().isoformat(),
              "machine": f"{platform.system().lower()} {platform.machine()}"}
     given.json.parent.mkdir(parents=True, exist_ok=True)
     unfinished = given.json.with_name(given.json.name + ".unfinished")
-    unfinished.write_text(json.dumps({"schema": 1, **about, "cells": cells(runs), "runs": runs}))
+    unfinished.write_text(json.dumps({"schema": 1, **about, "cells": cells(rows), "rows": rows}))
     unfinished.replace(given.json)
 
 
-def _line(run: dict) -> str:
-    head = f"{run['rate'] or 'no':>3} MB/s  {run['streams']:>2} x {run['length']}  seed {run['seed']}  {run['engine']:<16}"
-    if "failed" in run:
-        return f"{head} {run['failed']}"
-    return (f"{head} {_told(run.get('device_bytes'), MIB)} MiB  {run['wall_s']:>6.1f} s  processor {_told(run.get('cpu_s'))} s  "
-            f"peak {_told(run['peak_bytes'], MIB)} MiB")
+def _line(row: dict) -> str:
+    head = f"{row['device']:>8}  {row['streams']:>2} x {row['queries']}  seed {row['seed']}  {row['engine']:<16}"
+    if "failed" in row:
+        return f"{head} {row['failed']}"
+    return (f"{head} {_told(row.get('device_bytes'), MIB)} MiB  {row['wall_s']:>6.1f} s  processor {_told(row.get('cpu_s'))} s  "
+            f"peak {_told(row['peak_rss_bytes'], MIB)} MiB")
 
 
 def table(cells: list[dict]) -> str:
     """The cells, and our time over each engine's."""
-    ours = {(cell["rate"], cell["streams"]): cell["wall_s"] for cell in cells if cell["engine"] == "pagecast" and "failed" not in cell}
-    lines = [f"{'MB/s':>5} {'streams':>7}  {'engine':<16} {'MiB':>6} {'s':>6} {'ours':>6} {'processor':>9} {'mean, worst answer':>20} {'peak MiB':>8}"]
+    ours = {(cell["device"], cell["streams"]): cell["wall_s"] for cell in cells if cell["engine"] == "pagecast" and "failed" not in cell}
+    lines = [f"{'device':>8} {'streams':>7}  {'engine':<16} {'MiB':>6} {'reads':>6} {'s':>6} {'ours':>6} {'processor':>9} "
+             f"{'mean, worst answer':>20} {'peak MiB':>8}"]
     for cell in cells:
-        head, wall = f"{cell['rate'] or '-':>5} {cell['streams']:>7}  {cell['engine']:<16}", ours.get((cell["rate"], cell["streams"]))
+        head, wall = f"{cell['device']:>8} {cell['streams']:>7}  {cell['engine']:<16}", ours.get((cell["device"], cell["streams"]))
         if "failed" in cell:
             lines.append(f"{head} {cell['failed']}")
             continue
         beside = f"{wall / cell['wall_s']:.2f}" if wall else ""
-        lines.append(f"{head} {_told(cell['device_bytes'], MIB)} {cell['wall_s']:>6.1f} {beside:>6} {_told(cell['cpu_s']):>9} "
-                     f"{cell['mean_s']:>12.2f}, {cell['worst_s']:>6.2f} {_told(cell['peak_bytes'], MIB):>8}")
+        lines.append(f"{head} {_told(cell['device_bytes'], MIB)} {_told(cell['requests'])} {cell['wall_s']:>6.1f} {beside:>6} {_told(cell['cpu_s']):>9} "
+                     f"{cell['mean_latency_s']:>12.2f}, {cell['max_latency_s']:>6.2f} {_told(cell['peak_rss_bytes'], MIB):>8}")
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ the engine does not count.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import resource
 import sys
@@ -65,6 +66,8 @@ def pagecast_clock(job: dict) -> Callable[[], Run]:
 
 
 ENGINES = {"duckdb": duckdb, "datafusion": datafusion, "pagecast-clock": pagecast_clock, "pagecast": pagecast}
+# In Rust, hosts/peers/caches, which does as this file does.
+OF_PROGRAM = ("foyer", "liquid-cache")
 
 
 def digest(rows: list[tuple]) -> str:
@@ -103,11 +106,12 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
 
 
 def main() -> None:
-    job = json.loads(sys.stdin.readline())
-    of_stream = ENGINES[sys.argv[1]](job)
+    job, engine = json.loads(sys.stdin.readline()), sys.argv[1]
+    of_stream = ENGINES[engine](job)
     print("ready", flush=True)
     sys.stdin.readline()
-    print(json.dumps(run_streams(of_stream, job["streams"])), flush=True)
+    version = importlib.metadata.version("pagecast-sql" if engine.startswith("pagecast") else engine)
+    print(json.dumps({"version": version, **run_streams(of_stream, job["streams"])}), flush=True)
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class Limits:
 
     @property
     def counted(self) -> bool:
-        """Whether `device_bytes` and `cpu_seconds` are known."""
+        """Whether `device_bytes`, `device_reads` and `cpu_seconds` are known."""
         return bool(self._groups)
 
     def entering(self, command: list[str]) -> list[str]:
@@ -66,6 +66,13 @@ class Limits:
         if self._unified():
             return _field((self._groups[0] / "io.stat").read_text(), self.device, "rbytes")
         lines = (self._group("blkio") / "blkio.throttle.io_service_bytes").read_text().splitlines()
+        return sum(int(line.split()[2]) for line in lines if line.startswith(f"{self.device} Read "))
+
+    def device_reads(self) -> int:
+        """Requests to read from the device so far."""
+        if self._unified():
+            return _field((self._groups[0] / "io.stat").read_text(), self.device, "rios")
+        lines = (self._group("blkio") / "blkio.throttle.io_serviced").read_text().splitlines()
         return sum(int(line.split()[2]) for line in lines if line.startswith(f"{self.device} Read "))
 
     def cpu_seconds(self) -> float:
