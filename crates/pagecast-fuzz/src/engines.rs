@@ -57,7 +57,6 @@ pub struct Setting {
     pruning: bool,
     page_index: bool,
     dynamic_filters: bool,
-    share_decoding: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -85,7 +84,6 @@ impl Setting {
             pruning: random.below(8) > 0,
             page_index: random.below(3) > 0,
             dynamic_filters: random.below(4) > 0,
-            share_decoding: random.below(4) > 0,
         }
     }
 
@@ -104,7 +102,6 @@ impl Setting {
             pruning: false,
             page_index: false,
             dynamic_filters: false,
-            share_decoding: false,
             ..self.clone()
         };
         let with = |change: &dyn Fn(&mut Self)| {
@@ -125,7 +122,6 @@ impl Setting {
             with(&|other| other.pruning = simple.pruning),
             with(&|other| other.page_index = simple.page_index),
             with(&|other| other.dynamic_filters = simple.dynamic_filters),
-            with(&|other| other.share_decoding = simple.share_decoding),
         ];
         smaller.into_iter().filter(|other| other != self).collect()
     }
@@ -224,7 +220,6 @@ impl Engine {
         let options = HostOptions::default()
             .delivery(delivery)
             .least_chunks(setting.least_chunks)
-            .share_decoding(setting.share_decoding)
             .join_memory(setting.join_in_chunks.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
         register(&ctx, tables, folder, false).await?;

@@ -104,7 +104,7 @@ pub use pagecast_core::cooperation::{Chunk, ChunkFault, CooperationConfig, Membe
 pub use pagecast_core::policy::{Batching, PolicySpec};
 pub use pagecast_core::predictor::PredictorConfig;
 pub use pagecast_core::{PageId, RelationId, ScanId};
-pub use pool::{FrameView, Loan, Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
+pub use pool::{FrameView, Pool, RelationRequests, RelationView, Resized, Snapshot, warm};
 #[cfg(feature = "object-store")]
 pub use pooled_store::PooledStore;
 pub use relation::Relation;

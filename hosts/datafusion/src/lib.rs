@@ -41,7 +41,8 @@
 //! * `cooperative`, `units`, `narrowing`: an execution out of order. Files are cut into units, the
 //!   pool says which comes next, and filters that became narrower take chunks out of its plan.
 //! * `merge_join`: joins of two clustered tables, whose chunks have pages of both.
-//! * `decoded`: columns that are decoded once for all scans that want them.
+//! * `stream`, `opener`: a partition's chunks, one after the other. One that is a whole row group is
+//!   decoded here, others by DataFusion's opener.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
 //!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.
@@ -63,7 +64,6 @@
 mod bounds;
 mod chunks;
 mod cooperative;
-mod decoded;
 mod error;
 mod execution;
 mod footers;
@@ -77,6 +77,7 @@ mod namesakes;
 mod naming;
 mod narrowing;
 mod needs;
+mod opener;
 mod progress;
 mod read_plan;
 mod reader;
@@ -167,11 +168,6 @@ pub struct HostOptions {
     /// join's at TPC-H's scale factor 1, and may read more. Only with delivery out of order.
     /// Default: none, so that joins stay as they are planned.
     pub join_memory: Option<u64>,
-    /// Whether columns that several scans read at the same time are decoded once for all, and are
-    /// kept while another is expected to read them: in memory of the pool, at most a quarter of it,
-    /// and what it has no pages for. Saves processor time where many scans run, and may read more.
-    /// Default: no.
-    pub share_decoding: bool,
     /// Whether the session plans queries, and does not only run plans that others made. Who plans
     /// reads the footers of objects, too. So they come through the pool, and are read once. Off,
     /// they are read past it, and take no frames. Default: yes.
@@ -186,7 +182,6 @@ impl Default for HostOptions {
             keep_order: true,
             least_chunks: 4,
             join_memory: None,
-            share_decoding: false,
             plans: true,
             stores: true,
         }
@@ -230,12 +225,6 @@ impl HostOptions {
         Self { join_memory, ..self }
     }
 
-    /// Sets [`HostOptions::share_decoding`].
-    #[must_use]
-    pub fn share_decoding(self, share_decoding: bool) -> Self {
-        Self { share_decoding, ..self }
-    }
-
     /// Sets [`HostOptions::plans`].
     #[must_use]
     pub fn plans(self, plans: bool) -> Self {
@@ -248,7 +237,6 @@ pub struct Host {
     pool: Pool,
     options: HostOptions,
     footers: footers::Footers,
-    decoded: decoded::Decoded,
     files: LocalFileSystem,
     /// The session's before the pool came: its stores are those themselves.
     runtime: Arc<RuntimeEnv>,
@@ -291,17 +279,6 @@ impl Host {
     /// Bytes of memory that footers and page indexes take, beside the pool.
     pub fn footer_memory(&self) -> u64 {
         self.footers.memory()
-    }
-
-    /// Bytes of decoded columns that scans share or that are kept for them, most of which the pool
-    /// has lent.
-    pub fn decoded_memory(&self) -> u64 {
-        self.decoded.memory()
-    }
-
-    /// Columns of row groups that scans did not decode, since another had or was about to.
-    pub fn shared_columns(&self) -> u64 {
-        self.decoded.found()
     }
 
     /// Bytes that were read from the device to load footers and page indexes of files. Not part of
@@ -423,7 +400,6 @@ pub fn install_with(
         return Err(HostError::Installed { session: state.session_id().to_owned() });
     }
     let host = Arc::new(Host {
-        decoded: decoded::Decoded::new(&pool),
         pool,
         options,
         footers: footers::Footers::new(options.plans),

@@ -23,9 +23,10 @@ use futures::stream::{self, BoxStream};
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use object_store::ObjectStore;
 
+use crate::Host;
 use crate::chunks::{Chunks, Handed};
 use crate::guard::Reading;
-use crate::{Host, decoded};
+use crate::opener::Opener;
 
 /// The rows of a chunk.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
@@ -45,8 +46,8 @@ pub(crate) fn open(
     let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
     let store = context.runtime_env().object_store(&config.object_store_url)?;
     let metrics = source.metrics().clone();
-    let decoded = decoded::Opener::new(host, &config, source.as_ref(), (partition, batch_size), reading)?.map(Arc::new);
-    let loop_of = Loop { source, store, config: config.clone(), partition, chunks, decoded };
+    let whole = Opener::new(host, &config, source.as_ref(), (partition, batch_size), reading)?.map(Arc::new);
+    let loop_of = Loop { source, store, config: config.clone(), partition, chunks, whole };
     let stream = FileStreamBuilder::new(&config)
         .with_partition(partition)
         .with_file_opener(Arc::new(loop_of))
@@ -62,19 +63,19 @@ struct Loop {
     config: FileScanConfig,
     partition: usize,
     chunks: Arc<Chunks>,
-    /// Opens those of which columns are shared.
-    decoded: Option<Arc<decoded::Opener>>,
+    /// Opens those that are whole row groups.
+    whole: Option<Arc<Opener>>,
 }
 
 impl FileOpener for Loop {
     fn open(&self, _all: PartitionedFile) -> Result<FileOpenFuture> {
         let opener = Arc::new(self.source.create_morselizer(Arc::clone(&self.store), &self.config, self.partition)?);
-        let decoded = self.decoded.clone();
+        let whole = self.whole.clone();
         let open = move |file: PartitionedFile| {
-            let (opener, decoded) = (Arc::clone(&opener), decoded.clone());
+            let (opener, whole) = (Arc::clone(&opener), whole.clone());
             async move {
-                if let Some(decoded) = decoded
-                    && let Some(batches) = decoded.open(&file).await?
+                if let Some(whole) = whole
+                    && let Some(batches) = whole.open(&file).await?
                 {
                     return Ok(batches);
                 }

@@ -80,9 +80,6 @@ pub(crate) struct Args {
     /// with the last policy]
     #[arg(long, value_name = "D,D", value_enum, value_delimiter = ',')]
     delivery: Vec<results::Delivery>,
-    /// Decode columns once for all scans that run together
-    #[arg(long)]
-    share_decoding: bool,
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
@@ -346,7 +343,6 @@ impl Bench {
             flash: None,
             page_bytes: self.page_bytes,
             read_ahead: args.read_ahead,
-            share_decoding: args.share_decoding,
             touched_bytes: 0,
             seed: args.output.seed,
             watched: args.watch.is_some(),

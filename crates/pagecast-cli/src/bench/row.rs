@@ -44,7 +44,6 @@ pub(super) struct Setting {
     pub(super) page_bytes: u32,
     /// Share of the frames that in-order scans may read ahead into; 0: they do not.
     pub(super) read_ahead: f64,
-    pub(super) share_decoding: bool,
     pub(super) touched_bytes: u64,
     pub(super) seed: u64,
     /// Whether somebody may watch.
@@ -176,7 +175,7 @@ impl Setting {
                 if let Some(shadow) = &reader.shadow {
                     shadow.start(&pool)?;
                 }
-                let options = HostOptions::default().delivery(*delivery).share_decoding(self.share_decoding);
+                let options = HostOptions::default().delivery(*delivery);
                 reader.host = Some(pagecast_datafusion::install_with(&reader.ctx, pool, options)?);
             }
         }

@@ -168,11 +168,6 @@ impl Cache {
         (self.memory.frames() - frames).saturating_sub(self.free.idle()[1])
     }
 
-    /// Frames in use that hold nothing.
-    pub(crate) fn idle_frames(&self) -> u32 {
-        self.free.idle()[0]
-    }
-
     /// Tells the policy how many samples to draw; whether it draws any.
     pub(crate) fn set_samples(&self, samples: u32) -> bool {
         self.policy.set_samples(samples)

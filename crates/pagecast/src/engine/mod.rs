@@ -71,14 +71,8 @@ pub(crate) struct Engine {
     is_watched: bool,
     pub(crate) plan: Plan,
     /// Held by who resizes.
-    pub(crate) resizing: Mutex<Memory>,
+    pub(crate) resizing: Mutex<()>,
     started: Instant,
-}
-
-/// The pool's memory, and what of it others have.
-pub(crate) struct Memory {
-    pub(crate) given: u64,
-    pub(crate) lent: u64,
 }
 
 impl Engine {
@@ -101,7 +95,7 @@ impl Engine {
         let is_watched =
             options.recorder.is_some() || options.count_relations || options.tuples.is_some_and(|tuples| tuples.learn);
         let cache = Cache::new(memory, (plan.frames, options.loads), policy, cooperation, tuples);
-        let (page_size, seed, size) = (options.page_size, options.seed, options.memory);
+        let (page_size, seed) = (options.page_size, options.seed);
         let flash = options.flash.as_ref().map(|flash| Flash::open(flash, page_size, options.memory, seed));
         let flash = flash.transpose()?;
         flash.iter().for_each(|flash| cache.set_flash(flash.clone()));
@@ -124,7 +118,7 @@ impl Engine {
             options,
             is_watched,
             plan,
-            resizing: Mutex::new(Memory { given: size, lent: 0 }),
+            resizing: Mutex::new(()),
             started,
         })
     }
@@ -133,17 +127,6 @@ impl Engine {
         let (room, seed) = (Room::new(options.page_size), options.seed);
         let shares = tuples.learn.then(|| Shares::new(&options.policy, plan.frames, room, seed)).transpose()?;
         Ok(TupleConfig { max_share: tuples.max_share.clamp(0.0, 1.0), shares, seed })
-    }
-
-    /// Has so many frames in use from now on; how many above are held for now. For who holds
-    /// `resizing`.
-    pub(crate) fn use_frames(self: &Arc<Self>, frames: u32) -> u32 {
-        if frames < self.cache.frames() {
-            // Where changes are held, a slab cannot be taken away.
-            let _ = self.bring_changes(None);
-        }
-        self.prefetch.resize(frames);
-        self.cache.resize(frames)
     }
 
     /// Opens a file to be read, or to be written as `options` say. Files are asked without a lock

@@ -41,8 +41,6 @@ pub struct MemoryUse {
     pub flash: u64,
     /// Statistics.
     pub statistics: u64,
-    /// What is lent to others.
-    pub lent: u64,
     /// All of it.
     pub total: u64,
 }
@@ -158,7 +156,6 @@ fn metadata(
         tuples: options.tuples.map_or(0, |tuples| tuple_bytes(options, &tuples, frames)),
         flash: options.flash.as_ref().map_or(0, |flash| flash.memory(options.page_size, options.memory)),
         statistics: Statistics::BYTES,
-        lent: 0,
         total: 0,
     };
     let known = [memory.policy, memory.predictor, memory.cooperation, memory.prefetch];

@@ -1,6 +1,5 @@
 //! The pool as its users see it.
 
-mod loan;
 mod resize;
 mod snapshot;
 mod tuples;
@@ -13,13 +12,11 @@ mod exploration;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+use pagecast_core::ScanId;
 use pagecast_core::cooperation::MemberView;
-use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec, ScanView};
-use pagecast_core::{PageId, ScanId};
 
 use crate::engine::{Engine, MemoryUse};
 use crate::flash::FlashView;
@@ -32,7 +29,6 @@ use crate::stats::PoolStats;
 use crate::storage::{Device, Storage};
 use crate::unordered::{UnorderedScan, UnorderedSpec};
 use crate::{PoolError, UnorderedError};
-pub use loan::Loan;
 pub use resize::Resized;
 pub use snapshot::{FrameView, RelationRequests, RelationView, Snapshot};
 
@@ -210,9 +206,7 @@ impl Pool {
 
     /// Where the memory goes.
     pub fn memory(&self) -> MemoryUse {
-        let lent = self.0.resizing.lock().lent;
-        let memory = self.0.plan.memory(self.frames());
-        MemoryUse { lent, total: memory.total + lent, ..memory }
+        self.0.plan.memory(self.frames())
     }
 
     /// The scans that are registered now.
@@ -225,26 +219,6 @@ impl Pool {
     /// The scans that read in any order, as the manager of cooperation sees them.
     pub fn unordered_scans(&self) -> Vec<(ScanId, MemberView)> {
         self.0.cache.cooperation.views()
-    }
-
-    /// How soon a registered scan is expected to ask for a page; nothing if none wants it.
-    ///
-    /// ```
-    /// # use pagecast::storage::{Device, MemoryFiles};
-    /// # use pagecast::{Pool, PoolOptions};
-    /// # let files = MemoryFiles::new();
-    /// # files.write("table", vec![7u8; 300_000]);
-    /// # let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files, None)))?;
-    /// let table = pool.open("table".as_ref())?;
-    /// let scan = pool.scan(&table)?;
-    /// assert!(pool.next_use(table.page(4)).is_some());
-    /// drop(scan);
-    /// assert!(pool.next_use(table.page(4)).is_none());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn next_use(&self, page: PageId) -> Option<Duration> {
-        let question = Question::new(page, self.0.now());
-        self.0.predictor.next_access(question).map(Duration::from_nanos)
     }
 
     /// Where files are opened.
@@ -260,11 +234,6 @@ impl Pool {
     /// How many pages the pool holds: its size now.
     pub fn frames(&self) -> u32 {
         self.0.cache.frames()
-    }
-
-    /// How many frames hold nothing.
-    pub fn idle_frames(&self) -> u32 {
-        self.0.cache.idle_frames()
     }
 
     /// The policy that decides who leaves.

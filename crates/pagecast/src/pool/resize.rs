@@ -24,8 +24,7 @@ pub struct Resized {
 
 impl Pool {
     /// Gives the pool `memory` bytes in all from now on, as
-    /// [`PoolOptions::memory`](crate::PoolOptions::memory) counts them, with what is
-    /// [lent](Self::lend). Readers go on meanwhile.
+    /// [`PoolOptions::memory`](crate::PoolOptions::memory) counts them. Readers go on meanwhile.
     /// Shrinking costs a look at each frame that goes out of use, growing a few instructions for
     /// each that comes in.
     ///
@@ -49,10 +48,14 @@ impl Pool {
         if memory > maximum {
             return Err(PoolError::AboveMaximum { given: memory, maximum });
         }
-        let mut known = engine.resizing.lock();
-        let frames = engine.plan.frames_within(memory.saturating_sub(known.lent))?;
-        known.given = memory;
-        let held = engine.use_frames(frames);
+        let frames = engine.plan.frames_within(memory)?;
+        let _one_at_a_time = engine.resizing.lock();
+        if frames < self.frames() {
+            // Where changes are held, a slab cannot be taken away.
+            let _ = engine.bring_changes(None);
+        }
+        engine.prefetch.resize(frames);
+        let held = engine.cache.resize(frames);
         Ok(Resized { frames, held })
     }
 

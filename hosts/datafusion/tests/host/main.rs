@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod data;
-mod decoded;
 mod delivery;
 mod faults;
 mod files;

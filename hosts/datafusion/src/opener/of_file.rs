@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileSource, ParquetSource};
@@ -15,11 +16,10 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use pagecast::{Relation, RelationId};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use super::Wanted;
-use super::column::Key;
 use crate::read_plan::{FileFilter, schema_read};
 use crate::reader::ColumnBytes;
 
@@ -30,7 +30,7 @@ pub(super) struct OfFile {
     /// Which state of the filter `filter` is.
     generation: u64,
     pub(super) filter: Option<FileFilter>,
-    pub(super) bytes: Arc<ColumnBytes>,
+    pub(super) bytes: ColumnBytes,
     pub(super) columns: Columns,
 }
 
@@ -47,7 +47,7 @@ impl OfFile {
             values: file.partition_values.clone(),
             generation: generation(source),
             filter,
-            bytes: Arc::new(bytes),
+            bytes,
             columns,
         }
     }
@@ -67,10 +67,8 @@ fn generation(source: &ParquetSource) -> u64 {
 pub(super) struct Columns {
     pub(super) metadata: ArrowReaderMetadata,
     /// The columns that are decoded, by their numbers in the schema of the file.
-    pub(super) roots: Vec<usize>,
-    /// Their schema.
-    pub(super) decoded: SchemaRef,
-    pub(super) projector: Projector,
+    roots: Vec<usize>,
+    projector: Projector,
 }
 
 impl Columns {
@@ -102,7 +100,7 @@ impl Columns {
         let decoded = Arc::new(physical.project(&roots)?);
         let projection = projection.try_map_exprs(|expr| reassign_expr_columns(expr, &decoded))?;
         let projector = projection.make_projector(&decoded)?;
-        Ok(Some(Self { metadata, roots, decoded, projector }))
+        Ok(Some(Self { metadata, roots, projector }))
     }
 
     /// The bytes of each column, all leaves of it.
@@ -116,31 +114,19 @@ impl Columns {
         self.roots.iter().map(|&root| leaves(root).map(bytes).collect()).collect()
     }
 
-    /// What is wanted of row group `number`, which has these `ranges`.
-    pub(super) fn wanted(
-        &self,
-        relation: &Relation,
-        (number, row_group): (usize, &RowGroupMetaData),
-        ranges: &[Vec<Range<u64>>],
-        batch_size: usize,
-    ) -> Vec<Wanted> {
-        let rows = row_group.num_rows().max(0) as u64;
-        let wanted = |((&column, form), ranges): ((&usize, &DataType), &Vec<Range<u64>>)| {
-            let raw: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-            let middle = ranges.first().map_or(0, |range| range.start + (range.end - range.start) / 2);
-            let key = Key { relation: relation.id(), row_group: number, column, form: form.clone(), batch_size };
-            Wanted {
-                key,
-                page: relation.page((middle / u64::from(relation.page_size())) as u32),
-                estimate: raw.max(rows * width(form)),
-            }
-        };
-        let forms = self.decoded.fields().iter().map(|field| field.data_type());
-        self.roots.iter().zip(forms).zip(ranges).map(wanted).collect()
+    /// The columns, to a decoder.
+    pub(super) fn mask(&self) -> ProjectionMask {
+        ProjectionMask::roots(self.metadata.parquet_schema(), self.roots.iter().copied())
     }
-}
 
-/// Bytes of a value: of a text what points to it.
-fn width(form: &DataType) -> u64 {
-    form.primitive_width().unwrap_or(16) as u64
+    /// What is wanted of a decoded batch, as `output`.
+    pub(super) fn project(&self, decoded: &RecordBatch, output: &SchemaRef) -> Result<RecordBatch> {
+        let projected = self.projector.project_batch(decoded)?;
+        if self.projector.output_schema() == output {
+            return Ok(projected);
+        }
+        let (_, arrays, rows) = projected.into_parts();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(output), arrays, &options)?)
+    }
 }

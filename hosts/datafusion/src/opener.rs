@@ -1,0 +1,214 @@
+//! Opens a chunk that is one whole row group.
+//!
+//! DataFusion's opener adapts, prunes and prepares a file anew for each chunk of it. Where it would
+//! decode whole columns of one row group, and nothing else, that is done here once for all chunks
+//! of the file, and by DataFusion's own code: the filter that prunes, the expressions of the
+//! projection in terms of the file's schema. Whether it is so is seen by the plan: the bytes that
+//! were planned for the row group are those of the columns, and of no others. In any doubt
+//! DataFusion opens the chunk.
+//!
+//! Not here: rows that are selected, filters that are evaluated while decoding, limits, Bloom
+//! filters, times of 96 bits, row groups read for no column.
+//!
+//! Cost: a row group's pruning, and one decoder.
+
+mod of_file;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use pagecast::Relation;
+use parking_lot::Mutex;
+use parquet::DecodeResult;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use self::of_file::{Columns, OfFile};
+use crate::Host;
+use crate::guard::Reading;
+use crate::read_plan::{LeftWhole, filter_of_file};
+use crate::reader::ColumnBytes;
+use crate::row_groups::RowGroups;
+use crate::ticket::Ticket;
+
+/// What opens the chunks of a partition.
+pub(crate) struct Opener {
+    host: Arc<Host>,
+    config: FileScanConfig,
+    source: ParquetSource,
+    adapters: Arc<dyn PhysicalExprAdapterFactory>,
+    projection: ProjectionExprs,
+    output: SchemaRef,
+    partition: usize,
+    batch_size: usize,
+    reading: Arc<Reading>,
+    /// The file that was opened last.
+    last: Mutex<Option<Arc<OfFile>>>,
+}
+
+impl Opener {
+    /// Nothing if what a scan of `config` makes of a row group is not its columns alone.
+    pub(crate) fn new(
+        host: &Arc<Host>,
+        config: &FileScanConfig,
+        source: &dyn FileSource,
+        (partition, batch_size): (usize, usize),
+        reading: &Arc<Reading>,
+    ) -> Result<Option<Self>> {
+        let Some(source) = source.downcast_ref::<ParquetSource>() else { return Ok(None) };
+        let filter = source.filter();
+        let options = source.table_parquet_options();
+        let table = source.table_schema();
+        let Some(projection) = source.projection().cloned() else { return Ok(None) };
+        let by_rows = config.limit.is_some()
+            || !table.virtual_columns().is_empty()
+            || filter.is_some() && options.global.pushdown_filters
+            || options.crypto.file_decryption.is_some()
+            || options.crypto.factory_id.is_some()
+            || projection.expr_iter().any(|expr| asks_for_the_file(&expr));
+        if by_rows {
+            return Ok(None);
+        }
+        let adapters = config.expr_adapter_factory.clone();
+        Ok(Some(Self {
+            host: Arc::clone(host),
+            config: config.clone(),
+            source: source.clone(),
+            adapters: adapters.unwrap_or_else(|| Arc::new(DefaultPhysicalExprAdapterFactory)),
+            output: Arc::new(projection.project_schema(table.table_schema())?),
+            projection,
+            partition,
+            batch_size,
+            reading: Arc::clone(reading),
+            last: Mutex::new(None),
+        }))
+    }
+
+    /// The rows of `file`. Nothing if it is for DataFusion to open.
+    pub(crate) async fn open(&self, file: &PartitionedFile) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
+        let (Some((number, shown)), Some(ticket)) = (whole_row_group(file), file.extensions.get_arc::<Ticket>()) else {
+            return Ok(None);
+        };
+        let relation = self.host.open(&self.config.object_store_url, &file.object_meta)?;
+        let footer = self.host.footers.load(&relation).await?;
+        let row_group = footer.row_group(number);
+        let Some(of_file) = self.of_file(&relation, file, &footer)? else { return Ok(None) };
+        let ranges = of_file.columns.ranges(row_group);
+        let is_planned = ticket.planned_whole() == Some(sorted(ranges.iter().flatten().cloned()));
+        if ranges.is_empty() || !is_planned || self.is_pruned_by_bloom(row_group) {
+            return Ok(None);
+        }
+        let left = match &of_file.filter {
+            None => LeftWhole::default(),
+            Some(filter) => match filter.leaves_whole(&footer, number, shown)? {
+                Some(left) => left,
+                None => return Ok(None),
+            },
+        };
+        let ranges = ranges.concat();
+        // As before any read: it begins by taking every page that is resident, and none of them
+        // needs to stay for it.
+        ticket.asked(&ranges);
+        let data = of_file.bytes.read(&ranges, ticket.scan()).await.map_err(ParquetError::External)?;
+        let decoder = self.decoder(&of_file.columns, number, (ranges, data))?;
+        left.count(of_file.bytes.file_metrics());
+        Ok(Some(self.rows(decoder, of_file)))
+    }
+
+    /// Decodes a row group from the data of its ranges.
+    fn decoder(
+        &self,
+        columns: &Columns,
+        row_group: usize,
+        (ranges, data): (Vec<Range<u64>>, Vec<bytes::Bytes>),
+    ) -> Result<ParquetRecordBatchReader> {
+        let mut decoder = ParquetPushDecoderBuilder::new_with_metadata(columns.metadata.clone())
+            .with_projection(columns.mask())
+            .with_row_groups(vec![row_group])
+            .with_batch_size(self.batch_size)
+            .build()?;
+        decoder.push_ranges(ranges, data)?;
+        match decoder.try_next_reader()? {
+            DecodeResult::Data(reader) => Ok(reader),
+            DecodeResult::NeedsData(_) | DecodeResult::Finished => {
+                Err(DataFusionError::Internal("a row group needs more than its columns' bytes".to_owned()))
+            }
+        }
+    }
+
+    /// The same for one chunk of a file after the other, as long as the filter stays as it is.
+    /// Nothing if the file is for DataFusion to open.
+    fn of_file(
+        &self,
+        relation: &Relation,
+        file: &PartitionedFile,
+        footer: &Arc<ParquetMetaData>,
+    ) -> Result<Option<Arc<OfFile>>> {
+        let mut last = self.last.lock();
+        if let Some(known) = last.as_ref().filter(|known| known.is(relation, file, &self.source)) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let columns = Columns::new(file, footer, &self.source, self.projection.clone(), self.adapters.as_ref());
+        // What is wrong is said by DataFusion's opener.
+        let Some(columns) = columns.ok().flatten() else { return Ok(None) };
+        let filter = filter_of_file(&self.config, &self.source, file, footer)?;
+        if filter.is_none() && self.source.filter().is_some() {
+            return Ok(None);
+        }
+        let metrics = (self.source.metrics(), self.partition);
+        let bytes = ColumnBytes::new(&self.host, relation.clone(), &file.object_meta.location, metrics, &self.reading);
+        let made = Arc::new(OfFile::new(relation, file, &self.source, filter, (bytes, columns)));
+        Ok(Some(Arc::clone(last.insert(made))))
+    }
+
+    /// Whether there are Bloom filters, by which only DataFusion's opener prunes.
+    fn is_pruned_by_bloom(&self, row_group: &RowGroupMetaData) -> bool {
+        self.source.filter().is_some()
+            && self.source.table_parquet_options().global.bloom_filter_on_read
+            && row_group.columns().iter().any(|column| column.bloom_filter_offset().is_some())
+    }
+
+    fn rows(&self, decoder: ParquetRecordBatchReader, of_file: Arc<OfFile>) -> BoxStream<'static, Result<RecordBatch>> {
+        let output = Arc::clone(&self.output);
+        stream::iter(decoder).map(move |batch| of_file.columns.project(&batch?, &output)).boxed()
+    }
+}
+
+/// Whether an expression tells of the file that a row is in: DataFusion's opener answers it.
+fn asks_for_the_file(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let mut asks = false;
+    let _ = expr.apply(|node| {
+        let function = node.downcast_ref::<ScalarFunctionExpr>();
+        asks |= function.is_some_and(|function| function.name() == "input_file_name");
+        Ok(TreeNodeRecursion::Continue)
+    });
+    asks
+}
+
+/// The number of the row group that is opened, if it is one, of which all rows are read.
+fn whole_row_group(file: &PartitionedFile) -> Option<(usize, &RowGroups)> {
+    let shown = file.extension::<RowGroups>()?;
+    let [numbers] = &shown.0[..] else { return None };
+    let access = file.extension::<ParquetAccessPlan>()?;
+    (numbers.len() == 1 && access.inner() == [RowGroupAccess::Scan]).then_some((numbers.start, shown))
+}
+
+fn sorted(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges
+}
