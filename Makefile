@@ -212,7 +212,7 @@ bench-python-sql: ## SQL in Python beside the command; target/bench/python-sql.j
 	bash ci/python.sh bench-sql $(ARGS)
 
 # LiquidCache and foyer are built in a workspace of their own, with another DataFusion.
-bench-peers: ## reports beside DuckDB, DataFusion, foyer, LiquidCache on a slowed disk; target/bench/peers.json
+bench-peers: ## reports beside other engines on a slowed disk, hours; target/bench/peers.json
 	bash ci/python.sh bench-peers $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')

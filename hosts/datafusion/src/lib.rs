@@ -41,8 +41,8 @@
 //! * `cooperative`, `units`, `narrowing`: an execution out of order. Files are cut into units, the
 //!   pool says which comes next, and filters that became narrower take chunks out of its plan.
 //! * `merge_join`: joins of two clustered tables, whose chunks have pages of both.
-//! * `stream`, `opener`: a partition's chunks, one after the other. One that is a whole row group is
-//!   decoded here, others by DataFusion's opener.
+//! * `stream`, `opener`: a partition's chunks, one after the other. One that is a whole row group
+//!   is decoded here, others by DataFusion's opener.
 //! * `reader`, `footers`: the bytes. Column data comes from the pool, footers and page indexes from
 //!   memory beside it.
 //! * `guard`, `naming`: broken files end their query, by name.

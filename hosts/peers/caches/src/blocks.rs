@@ -26,7 +26,8 @@ use object_store::{
 const BLOCK: u64 = 256 << 10;
 /// Disk for each byte of memory.
 const DISK: usize = 4;
-/// What foyer gives up at once on disk is no more than such a part: its 16 MiB are much of a small disk.
+/// What foyer gives up at once on disk is no more than such a part: its 16 MiB are much of a small
+/// disk.
 const PARTS: usize = 16;
 
 /// The files do not change while they are read, so blocks have no versions.
@@ -55,8 +56,8 @@ impl Blocks {
         Ok(Self { files: Arc::new(LocalFileSystem::new()), cached })
     }
 
-    /// The bytes of `range`, which lies inside the file. Blocks that are not cached are read side by
-    /// side, and once for all who want them.
+    /// The bytes of `range`, which lies inside the file. Blocks that are not cached are read side
+    /// by side, and once for all who want them.
     async fn read(&self, location: &Path, range: Range<u64>) -> object_store::Result<Bytes> {
         let numbers = range.start / BLOCK..range.end.div_ceil(BLOCK);
         let blocks = try_join_all(numbers.clone().map(|number| self.block(location, number))).await?;
@@ -94,7 +95,8 @@ fn read_only<T>(operation: &str) -> object_store::Result<T> {
 impl ObjectStore for Blocks {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
         let head = options.head;
-        // The file alone knows its length, and whether the conditions hold. It is opened and not read.
+        // The file alone knows its length, and whether the conditions hold. It is opened and not
+        // read.
         let mut found = self.files.get_opts(location, GetOptions { head: true, ..options }).await?;
         if !head {
             let bytes = self.read(location, found.range.clone()).await;

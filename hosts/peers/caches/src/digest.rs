@@ -36,8 +36,8 @@ fn values(column: &dyn Array) -> Result<Vec<String>> {
     (0..column.len()).map(text).collect()
 }
 
-/// `str(Decimal(text).normalize())`: without zeros at the end, and with a power of ten where Python's
-/// decimals show one.
+/// `str(Decimal(text).normalize())`: without zeros at the end, and with a power of ten where
+/// Python's decimals show one.
 fn number(text: &str) -> Result<String> {
     let (sign, text) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -60,8 +60,8 @@ fn number(text: &str) -> Result<String> {
     })
 }
 
-/// `str(value)`, with Python's way to write a power of ten. No report gives one: of two shortest texts
-/// that are as near, Python may take the other.
+/// `str(value)`, with Python's way to write a power of ten. No report gives one: of two shortest
+/// texts that are as near, Python may take the other.
 fn float(value: f64) -> String {
     let text = format!("{value:?}");
     match text.split_once('e').map(|(digits, power)| (digits, power.parse::<i32>())) {

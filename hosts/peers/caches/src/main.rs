@@ -1,11 +1,12 @@
 //! `pagecast-peers ENGINE`: DataFusion over a cache, as an engine of `make bench-peers`.
 //!
-//! ENGINE is `liquid-cache`, which keeps decoded columns, or `foyer`, whose hybrid cache keeps blocks
-//! of the Parquet files. How it is spoken to is what engines.py says. The cache has the job's memory;
-//! what statements work with comes on top, and is spilled beyond as much again.
+//! ENGINE is `liquid-cache`, which keeps decoded columns, or `foyer`, whose hybrid cache keeps
+//! blocks of the Parquet files. How it is spoken to is what engines.py says. The cache has the
+//! job's memory; what statements work with comes on top, and is spilled beyond as much again.
 //!
-//! Start it with `MALLOC_ARENA_MAX=2`: in glibc's heaps for each thread, blocks that foyer has given up
-//! stay for long, and a run took two thirds more memory. mimalloc helps foyer less, and harms LiquidCache.
+//! Start it with `MALLOC_ARENA_MAX=2`: in glibc's heaps for each thread, blocks that foyer has
+//! given up stay for long, and a run took half as much memory again. mimalloc helps foyer less, and
+//! harms LiquidCache.
 
 mod blocks;
 mod digest;
