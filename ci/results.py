@@ -310,21 +310,21 @@ def peers(document: Document, files: list[Kept]) -> None:
         ours = {(row["device"], row["streams"]): row for row in file.rows if row["engine"] == "pagecast"}
         for row in file.rows:
             of, own = ours.get((row["device"], row["streams"]), {}), row["engine"] == "pagecast"
-            head = [row["device"], f"{row['streams']} x {row['queries']}", row["engine"]]
+            head = [row["device"].removesuffix(" MB/s"), f"{row['streams']}×{row['queries']}", row["engine"]]
             if "failed" in row:
-                rows.append(([file], [*head, row["failed"], "", "", "", "", ""]))
+                rows.append(([file], [*head, row["failed"], "", "", "", "", "", ""]))
                 continue
             beside = "" if own or "wall_s" not in of else f"{of['wall_s'] / row['wall_s']:.2f}"
             # Where there are no control groups, these two are not known.
             read = "" if row["device_bytes"] is None else f"{row['device_bytes'] / MIB:.0f}"
             processor = "" if row["cpu_s"] is None else f"{row['cpu_s']:.1f}"
-            rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor,
-                                  f"{row['max_latency_s']:.2f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
+            rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor, f"{row['mean_latency_s']:.1f}",
+                                  f"{row['max_latency_s']:.1f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
         "caches, a limit of memory for each process and its cached files; medians over the seeds. "
         "Rows are equal. *Ours* is pagecast's time over the engine's.",
-        ["device", "streams", "engine", "MiB read", "s", "ours", "processor s", "worst answer, s",
+        ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s", "mean answer", "worst",
          "peak MiB"], rows)
 
 
