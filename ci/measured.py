@@ -217,7 +217,9 @@ def objects(given: dict) -> Reduced:
 
 def peers(given: dict) -> Reduced:
     seeds = len({row["seed"] for row in given["rows"]})
-    arguments = f"--scale {given['scale']:g} --seeds {seeds} --pool {given['pool_mib']} --memory {given['memory_mib']}"
+    engines = ",".join(sorted({row["engine"] for row in given["rows"]}))
+    arguments = (f"--scale {given['scale']:g} --engines {engines} --seeds {seeds} --pool {given['pool_mib']} "
+                 f"--memory {given['memory_mib']}")
     return Reduced(made("bench-peers", arguments), given["cells"])
 
 

@@ -22,7 +22,7 @@ DOCUMENT = Path("docs/results.md")
 README = Path("README.md")
 # Between these lines the README has the main job's table.
 BEGINS, ENDS = "<!-- results: main job -->\n", "<!-- end of results -->\n"
-MOST_WORDS = 2450
+MOST_WORDS = 2900
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
