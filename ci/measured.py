@@ -215,11 +215,18 @@ def objects(given: dict) -> Reduced:
     return Reduced(made(given["target"], arguments), rows, under=under)
 
 
+def selected(rows: list[Row]) -> str:
+    """The devices and streams of a run that is not over all."""
+    rates = ",".join(dict.fromkeys(row["device"].removesuffix(" MB/s").replace("no limit", "0") for row in rows))
+    streams = ",".join(dict.fromkeys(f"{row['streams']}:{row['queries']}" for row in rows))
+    return "" if (rates, streams) == ("100,400,0", "1:6,8:3,32:1") else f" --rates {rates} --streams {streams}"
+
+
 def peers(given: dict) -> Reduced:
     seeds = len({row["seed"] for row in given["rows"]})
     engines = ",".join(sorted({row["engine"] for row in given["rows"]}))
     arguments = (f"--scale {given['scale']:g} --engines {engines} --seeds {seeds} --pool {given['pool_mib']} "
-                 f"--memory {given['memory_mib']}")
+                 f"--memory {given['memory_mib']}" + selected(given["rows"]))
     return Reduced(made("bench-peers", arguments), given["cells"])
 
 
@@ -244,7 +251,7 @@ KINDS = {
                    "PYTHONPATH=hosts/postgres python3 -m bench.latency"),
     "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
-    "peers": Kind("peers.json", peers, "make bench-peers"),
+    "peers": Kind("peers*.json", peers, "make bench-peers"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
     "store": Kind("kv.json", store, "make bench-kv"),
     "tuples": Kind("tuples.json", tuples, "make bench-tuples"),

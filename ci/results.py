@@ -21,8 +21,9 @@ from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read,
 DOCUMENT = Path("docs/results.md")
 README = Path("README.md")
 # Between these lines the README has the main job's table.
-BEGINS, ENDS = "<!-- results: main job -->\n", "<!-- end of results -->\n"
-MOST_WORDS = 2900
+MAIN_JOB, OTHER_ENGINES = "<!-- results: main job -->\n", "<!-- results: peers -->\n"
+ENDS = "<!-- end of results -->\n"
+MOST_WORDS = 2950
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
@@ -396,13 +397,22 @@ def measured() -> dict[str, list[Kept]]:
 STREAMS_OF_README = 8
 
 
-def readme(files: list[Kept]) -> str:
-    """The README with the main job's table anew: means, as in the document."""
-    text = README.read_text()
-    before, mark, rest = text.partition(BEGINS)
+def readme(files: dict[str, list[Kept]]) -> str:
+    """The README with its two tables anew."""
+    text = put_between(README.read_text(), MAIN_JOB, main_job_short(files["sql"]))
+    return put_between(text, OTHER_ENGINES, peers_short(files["peers"]))
+
+
+def put_between(text: str, begins: str, lines: list[str]) -> str:
+    before, mark, rest = text.partition(begins)
     _, end, after = rest.partition(ENDS)
     if not mark or not end:
-        raise Problem(f"{README} has no lines `{BEGINS.strip()}` and `{ENDS.strip()}`")
+        raise Problem(f"{README} has no lines `{begins.strip()}` and `{ENDS.strip()}`")
+    return before + mark + "\n".join(lines) + "\n" + end + after
+
+
+def main_job_short(files: list[Kept]) -> list[str]:
+    """Means, as in the document."""
     read: dict[tuple, list[float]] = {}
     for row in (row for file in files for row in file.rows if row["streams"] == STREAMS_OF_README):
         read.setdefault((row["delivery"], row["policy"]), []).append(row["bytes_read"] / MIB)
@@ -412,7 +422,18 @@ def readme(files: list[Kept]) -> str:
     lines += [line(["DataFusion without a pool" if delivery == "none" else delivery,
                     "" if delivery == "none" else f"`{policy}`", f"{of:.0f}", f"{of / stock:.2f}"])
               for (delivery, policy), of in means.items() if stock]
-    return before + mark + "\n".join(lines) + "\n" + end + after
+    return lines
+
+
+def peers_short(files: list[Kept]) -> list[str]:
+    """Seconds of each engine on each device, of the run over most."""
+    widest = max(files, key=lambda file: len(file.rows), default=Kept("", "", "", "", []))
+    rows = [row for row in widest.rows if row["streams"] == STREAMS_OF_README]
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+    told = {(row["engine"], row["device"]): row.get("failed") or f"{row['wall_s']:.1f}" for row in rows}
+    return [line(["engine", *devices]), line(["---"] * (1 + len(devices))),
+            *(line([engine, *(told.get((engine, device), "") for device in devices)])
+              for engine in sorted({row["engine"] for row in rows}))]
 
 
 def document(files: dict[str, list[Kept]]) -> str:
@@ -447,7 +468,7 @@ def main() -> int:
         if not checks:
             take_newer()
         files = measured()
-        for path, text in ((DOCUMENT, document(files)), (README, readme(files["sql"]))):
+        for path, text in ((DOCUMENT, document(files)), (README, readme(files))):
             if path.exists() and path.read_text() == text:
                 continue
             if checks:
