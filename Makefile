@@ -141,6 +141,7 @@ lint: ## formatting, clippy, the command without DataFusion, comments and docume
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check
+	cargo fmt --manifest-path hosts/peers/caches/Cargo.toml --check
 	cargo clippy --locked --release --manifest-path hosts/postgres/predictor/Cargo.toml -- -D warnings
 	python3 ci/one_build.py
 	python3 ci/documents.py
