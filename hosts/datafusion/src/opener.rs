@@ -105,7 +105,7 @@ impl Opener {
         };
         let relation = self.host.open(&self.config.object_store_url, &file.object_meta)?;
         let footer = self.host.footers.load(&relation).await?;
-        let row_group = footer.row_group(number);
+        let Some(row_group) = footer.row_groups().get(number) else { return Ok(None) };
         let Some(of_file) = self.of_file(&relation, file, &footer)? else { return Ok(None) };
         let ranges = of_file.columns.ranges(row_group);
         let is_planned = ticket.planned_whole() == Some(sorted(ranges.iter().flatten().cloned()));
