@@ -215,18 +215,14 @@ def objects(given: dict) -> Reduced:
     return Reduced(made(given["target"], arguments), rows, under=under)
 
 
-def selected(rows: list[Row]) -> str:
-    """The devices and streams of a run that is not over all."""
-    rates = ",".join(dict.fromkeys(row["device"].removesuffix(" MB/s").replace("no limit", "0") for row in rows))
-    streams = ",".join(dict.fromkeys(f"{row['streams']}:{row['queries']}" for row in rows))
-    return "" if (rates, streams) == ("100,400,0", "1:6,8:3,32:1") else f" --rates {rates} --streams {streams}"
-
-
 def peers(given: dict) -> Reduced:
     seeds = len({row["seed"] for row in given["rows"]})
-    engines = ",".join(sorted({row["engine"] for row in given["rows"]}))
-    arguments = (f"--scale {given['scale']:g} --engines {engines} --seeds {seeds} --pool {given['pool_mib']} "
-                 f"--memory {given['memory_mib']}" + selected(given["rows"]))
+    every = lambda of: ",".join(dict.fromkeys(map(of, given["rows"])))
+    engines = every(lambda row: row["engine"])
+    rates = every(lambda row: row["device"].removesuffix(" MB/s").replace("no limit", "0"))
+    streams = every(lambda row: f"{row['streams']}:{row['queries']}")
+    arguments = (f"--scale {given['scale']:g} --engines {engines} --rates {rates} --streams {streams} --seeds {seeds} "
+                 f"--pool {given['pool_mib']} --memory {given['memory_mib']}")
     return Reduced(made("bench-peers", arguments), given["cells"])
 
 

@@ -20,7 +20,7 @@ from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read,
 
 DOCUMENT = Path("docs/results.md")
 README = Path("README.md")
-# Between these lines the README has the main job's table.
+# Between these lines the README has its tables.
 MAIN_JOB, OTHER_ENGINES = "<!-- results: main job -->\n", "<!-- results: peers -->\n"
 ENDS = "<!-- end of results -->\n"
 MOST_WORDS = 2950
@@ -55,7 +55,7 @@ class Document:
         machines = ", ".join(dict.fromkeys(self.machine(file.machine) for file in files))
         dates = sorted({file.date[:10] for file in files})
         days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        return f"{commands}, {machines}, {days}"
+        return f"{commands}, machine {machines}, {days}"
 
     def missing(self, title: str, command: str) -> None:
         self.lines += ["", f"## {title}", "", f"Not measured yet: `{command}`, then `make results`."]
@@ -311,7 +311,7 @@ def peers(document: Document, files: list[Kept]) -> None:
         ours = {(row["device"], row["streams"]): row for row in file.rows if row["engine"] == "pagecast"}
         for row in file.rows:
             of, own = ours.get((row["device"], row["streams"]), {}), row["engine"] == "pagecast"
-            head = [row["device"].removesuffix(" MB/s"), f"{row['streams']}×{row['queries']}", row["engine"]]
+            head = [row["device"].removesuffix(" MB/s").replace("no limit", "unlimited"), f"{row['streams']}×{row['queries']}", row["engine"]]
             if "failed" in row:
                 rows.append(([file], [*head, row["failed"], "", "", "", "", "", ""]))
                 continue
@@ -323,8 +323,8 @@ def peers(document: Document, files: list[Kept]) -> None:
                                   f"{row['max_latency_s']:.1f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
-        "caches, a limit of memory for each process and its cached files; medians over the seeds. "
-        "Rows are equal. *Ours* is pagecast's time over the engine's.",
+        "caches, a limit for memory with cached files; medians. Rows are equal. *Ours* is pagecast's "
+        "time over the engine's.",
         ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s", "mean answer", "worst",
          "peak MiB"], rows)
 

@@ -34,7 +34,6 @@ use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
-use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use self::of_file::{Columns, OfFile};
@@ -108,7 +107,7 @@ impl Opener {
         let Some(row_group) = footer.row_groups().get(number) else { return Ok(None) };
         let Some(of_file) = self.of_file(&relation, file, &footer)? else { return Ok(None) };
         let ranges = of_file.columns.ranges(row_group);
-        let is_planned = ticket.planned_whole() == Some(sorted(ranges.iter().flatten().cloned()));
+        let is_planned = ticket.planned_whole().as_ref() == Some(&ranges);
         if ranges.is_empty() || !is_planned || self.is_pruned_by_bloom(row_group) {
             return Ok(None);
         }
@@ -119,11 +118,10 @@ impl Opener {
                 None => return Ok(None),
             },
         };
-        let ranges = ranges.concat();
         // As before any read: it begins by taking every page that is resident, and none of them
         // needs to stay for it.
         ticket.asked(&ranges);
-        let data = of_file.bytes.read(&ranges, ticket.scan()).await.map_err(ParquetError::External)?;
+        let data = of_file.bytes.read(&ranges, ticket.scan()).await?;
         let decoder = self.decoder(&of_file.columns, number, (ranges, data))?;
         left.count(of_file.bytes.file_metrics());
         Ok(Some(self.rows(decoder, of_file)))
@@ -137,7 +135,7 @@ impl Opener {
         (ranges, data): (Vec<Range<u64>>, Vec<bytes::Bytes>),
     ) -> Result<ParquetRecordBatchReader> {
         let mut decoder = ParquetPushDecoderBuilder::new_with_metadata(columns.metadata.clone())
-            .with_projection(columns.mask())
+            .with_projection(columns.mask.clone())
             .with_row_groups(vec![row_group])
             .with_batch_size(self.batch_size)
             .build()?;
@@ -205,10 +203,4 @@ fn whole_row_group(file: &PartitionedFile) -> Option<(usize, &RowGroups)> {
     let [numbers] = &shown.0[..] else { return None };
     let access = file.extension::<ParquetAccessPlan>()?;
     (numbers.len() == 1 && access.inner() == [RowGroupAccess::Scan]).then_some((numbers.start, shown))
-}
-
-fn sorted(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
-    let mut ranges: Vec<_> = ranges.collect();
-    ranges.sort_unstable_by_key(|range| range.start);
-    ranges
 }

@@ -62,9 +62,6 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
     }
 }
 
-/// What a read fails by: the pool, or who was asked for room.
-type BoxedError = Box<dyn std::error::Error + Send + Sync>;
-
 /// The bytes of a file, for a partition.
 pub(crate) struct ColumnBytes {
     host: Arc<Host>,
@@ -100,17 +97,15 @@ impl ColumnBytes {
     }
 
     /// Reads for `scan`, if it is registered.
-    pub(crate) async fn read(
-        &self,
-        ranges: &[Range<u64>],
-        scan: Option<ScanId>,
-    ) -> std::result::Result<Vec<Bytes>, BoxedError> {
+    pub(crate) async fn read(&self, ranges: &[Range<u64>], scan: Option<ScanId>) -> ParquetResult<Vec<Bytes>> {
         self.reading.begins(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
-        let _room = self.host.room.room(requested).await.map_err(Box::new)?;
+        let room = self.host.room.room(requested).await;
+        let _room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.file_metrics.bytes_scanned.add(requested as usize);
-        let read = self.relation.read(ranges, scan).await?;
+        let read = self.relation.read(ranges, scan).await;
+        let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.pool_metrics.add(&read.stats);
         Ok(read.data.into_iter().map(Bytes::from).collect())
     }
@@ -136,7 +131,7 @@ struct PoolReader {
 impl PoolReader {
     async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
         let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
-        self.bytes.read(ranges, scan).await.map_err(ParquetError::External)
+        self.bytes.read(ranges, scan).await
     }
 }
 

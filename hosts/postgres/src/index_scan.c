@@ -23,10 +23,10 @@
  *
  * Where everything is in the pool a scan across the table would pay for marks and counts with a
  * miss of the processor's cache for each row. So it marks only the PRESSED pages after each one
- * that was read from disk, and only there it looks whether what it finds was kept for it; none
- * while steering stands aside. And
- * while the pool is calm (sampling.c) the scan rests: it has its true relation back, and a timer
- * looks where it is, by the entries and executions that the server counts of the index.
+ * that was read from disk, and only there it looks whether what it finds was kept for it. While
+ * steering stands aside it marks none. And while the pool is calm (sampling.c) the scan rests: it
+ * has its true relation back, and a timer looks where it is, by the entries and executions that the
+ * server counts of the index.
  *
  * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds;
  * nothing while the scan rests. 16 bytes for each mark.

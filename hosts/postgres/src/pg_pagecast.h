@@ -130,10 +130,10 @@ typedef enum TrialCount
 	TRIAL_GIVEN,				/* victims that were chosen */
 	TRIAL_FOUND,				/* pages that were kept, and found */
 	TRIAL_CHOOSING_NS,			/* what choosing took */
-	TRIAL_FOUND_NS,				/* what the timed calls took that found a block, and that read some */
+	TRIAL_HIT_NS,				/* what the timed calls took that read no block, and those that did, */
 	TRIAL_READ_NS,
-	TRIAL_TIMED_FOUND,			/* and of how many blocks that was */
-	TRIAL_TIMED_READ,
+	TRIAL_TIMED_HITS,			/* and for how many blocks */
+	TRIAL_TIMED_READS,
 	TRIAL_COUNTS
 } TrialCount;
 
@@ -491,12 +491,7 @@ extern void steering_try_again(void);
 extern uint64 block_begins(void);
 extern void block_ends(uint64 began, int64 read);
 extern bool make_room(int64 blocks);
-
-static inline void
-count_trial(TrialCount trial, uint64 by)
-{
-	pg_atomic_fetch_add_u64(&shared->trial[trial], by);
-}
+extern void steering_has_saved(void);
 
 static inline void
 count(Counter counter, uint64 by)

@@ -402,7 +402,7 @@ static void
 count_saved(Registration *registration)
 {
 	registration->saved++;
-	count_trial(TRIAL_FOUND, 1);
+	steering_has_saved();
 }
 
 /* Notes that the scan has got `block` into `buffer`, which it holds; `came_in` if it is known to

@@ -22,6 +22,8 @@
  */
 #include "pg_pagecast.h"
 
+#include <float.h>
+
 #include "miscadmin.h"
 
 #define WORTH 8
@@ -34,6 +36,12 @@
 static PredictorCandidate candidates[MOST_CANDIDATES];
 /* The header as it was found, by place in the window. */
 static uint32 found_states[MOST_CANDIDATES];
+
+static inline void
+count_trial(TrialCount trial, uint64 by)
+{
+	pg_atomic_fetch_add_u64(&shared->trial[trial], by);
+}
 
 /* Takes the next window if the hand is near: its first buffer, counted from the server's start. */
 static bool
@@ -172,16 +180,18 @@ so_far(TrialCount count)
 
 /*
  * Nanoseconds that a block takes longer which the server has to read: of those that were timed the
- * mean of the read ones less that of the found ones. Where the kernel has the file in memory it is
- * the copy.
+ * mean of the read ones less that of the hits. Where the kernel has the file in memory it is the
+ * copy. Without a limit as long as no read was timed: what is not known is no reason to rest.
  */
 static double
 read_ns(void)
 {
-	double		found = (double) so_far(TRIAL_FOUND_NS) / Max(so_far(TRIAL_TIMED_FOUND), 1),
-				read = (double) so_far(TRIAL_READ_NS) / Max(so_far(TRIAL_TIMED_READ), 1);
+	double		hit = (double) so_far(TRIAL_HIT_NS) / Max(so_far(TRIAL_TIMED_HITS), 1);
+	uint64		reads = so_far(TRIAL_TIMED_READS);
 
-	return pagecast_read_time >= 0 ? pagecast_read_time * 1e6 : Max(read - found, 0);
+	if (pagecast_read_time >= 0)
+		return pagecast_read_time * 1e6;
+	return reads == 0 ? DBL_MAX : Max((double) so_far(TRIAL_READ_NS) / reads - hit, 0);
 }
 
 static void
@@ -248,6 +258,13 @@ stands_aside(void)
 	return true;
 }
 
+/* A page was found that had been kept. */
+void
+steering_has_saved(void)
+{
+	count_trial(TRIAL_FOUND, 1);
+}
+
 /* Ends a rest and what was counted. */
 void
 steering_try_again(void)
@@ -273,8 +290,8 @@ block_ends(uint64 began, int64 read)
 {
 	if (began == 0)
 		return;
-	count_trial(read > 0 ? TRIAL_READ_NS : TRIAL_FOUND_NS, pagecast_now() - began);
-	count_trial(read > 0 ? TRIAL_TIMED_READ : TRIAL_TIMED_FOUND, Max(read, 1));
+	count_trial(read > 0 ? TRIAL_READ_NS : TRIAL_HIT_NS, pagecast_now() - began);
+	count_trial(read > 0 ? TRIAL_TIMED_READS : TRIAL_TIMED_HITS, Max(read, 1));
 }
 
 /* After so many blocks were read from disk: sees to it that the next victims are chosen, as many as

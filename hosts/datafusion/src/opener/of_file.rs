@@ -66,8 +66,8 @@ fn generation(source: &ParquetSource) -> u64 {
 /// A projection in terms of the columns of a file.
 pub(super) struct Columns {
     pub(super) metadata: ArrowReaderMetadata,
-    /// The columns that are decoded, by their numbers in the schema of the file.
-    roots: Vec<usize>,
+    /// Those that are decoded.
+    pub(super) mask: ProjectionMask,
     projector: Projector,
 }
 
@@ -100,23 +100,21 @@ impl Columns {
         let decoded = Arc::new(physical.project(&roots)?);
         let projection = projection.try_map_exprs(|expr| reassign_expr_columns(expr, &decoded))?;
         let projector = projection.make_projector(&decoded)?;
-        Ok(Some(Self { metadata, roots, projector }))
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
+        Ok(Some(Self { metadata, mask, projector }))
     }
 
-    /// The bytes of each column, all leaves of it.
-    pub(super) fn ranges(&self, row_group: &RowGroupMetaData) -> Vec<Vec<Range<u64>>> {
-        let parquet = self.metadata.parquet_schema();
-        let leaves = |root| (0..parquet.num_columns()).filter(move |&leaf| parquet.get_column_root_idx(leaf) == root);
-        let bytes = |leaf| {
-            let (start, len) = row_group.column(leaf).byte_range();
-            start..start + len
-        };
-        self.roots.iter().map(|&root| leaves(root).map(bytes).collect()).collect()
-    }
-
-    /// The columns, to a decoder.
-    pub(super) fn mask(&self) -> ProjectionMask {
-        ProjectionMask::roots(self.metadata.parquet_schema(), self.roots.iter().copied())
+    /// The bytes of all leaves of the columns, in the order of the file.
+    pub(super) fn ranges(&self, row_group: &RowGroupMetaData) -> Vec<Range<u64>> {
+        let leaves = row_group.columns().iter().enumerate().filter(|&(leaf, _)| self.mask.leaf_included(leaf));
+        let mut ranges: Vec<_> = leaves
+            .map(|(_, column)| {
+                let (start, len) = column.byte_range();
+                start..start + len
+            })
+            .collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges
     }
 
     /// What is wanted of a decoded batch, as `output`.

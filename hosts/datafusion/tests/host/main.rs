@@ -9,6 +9,7 @@ mod lifecycle;
 mod merge_join;
 mod namesakes;
 mod objects;
+mod opener;
 mod order;
 mod peak;
 mod refusing;
