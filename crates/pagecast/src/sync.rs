@@ -135,8 +135,8 @@ pub(crate) mod mistake {
     pub(crate) const FLAG_TAKEN_TWICE: u8 = 4;
     /// A read without a pin does not look again whether the frame changed hands.
     pub(crate) const NO_VALIDATION: u8 = 5;
-    /// A resize says the new number of frames only after it has sorted the free ones.
-    pub(crate) const COUNT_LATE: u8 = 6;
+    /// Who looks for a frame that is to be retired keeps it to itself.
+    pub(crate) const SHED_UNSAID: u8 = 6;
     /// A page that is pinned when its cap wants its frame leaves the cap's ring for good.
     pub(crate) const CAP_FORGOTTEN: u8 = 8;
 
@@ -176,8 +176,6 @@ pub(crate) mod mistake {
     pub(crate) const CHANGES_FORGOTTEN: u8 = 33;
     /// Only one of a page's changed items goes into it.
     pub(crate) const PART_MERGED: u8 = 34;
-    /// Slabs are fitted to the number of frames that there was as that began.
-    pub(crate) const OLD_FRAMES: u8 = 35;
     /// A checkpoint looks for dirty pages while changed items are on their way into them.
     pub(crate) const LOOKED_AT_ONCE: u8 = 36;
 

@@ -10,8 +10,8 @@ use pagecast_core::policy::Claimed;
 /// A frame that belongs to whoever has this: nobody can pin it or claim it, and its bytes may be
 /// written.
 ///
-/// There is one for each frame that is free or being filled.
-#[derive(Debug)]
+/// There is one for each frame that is free or being filled. In the order of their frames.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "a frame that is dropped is lost to the pool"]
 pub(crate) struct Owned(u32);
 

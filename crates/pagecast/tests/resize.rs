@@ -65,6 +65,21 @@ fn a_grown_pool_holds_more_and_a_shrunk_one_less() {
 }
 
 #[test]
+fn what_the_policy_would_keep_stays() {
+    let (pool, table) = pool(lru(), 4 << 20, 4 << 20);
+    read_all(&table);
+    // In frames all over the pool, those at its end included.
+    let used = (0..PAGES).step_by(8);
+    used.clone().for_each(|block| drop(table.pin(block, None).unwrap()));
+    let shrunk = pool.resize(1 << 20).unwrap();
+    assert!(shrunk.held == 0 && shrunk.frames < PAGES / 2);
+    let loads = pool.stats().loads;
+    used.for_each(|block| assert!(*table.pin(block, None).unwrap() == page(block)));
+    assert_eq!(pool.stats().loads, loads, "a page that was used last has left");
+    read_all(&table);
+}
+
+#[test]
 fn what_is_pinned_stays_until_it_is_unpinned() {
     let (pool, table) = pool(lru(), 1 << 20, 4 << 20);
     pool.resize(4 << 20).unwrap();

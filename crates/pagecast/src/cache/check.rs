@@ -62,15 +62,15 @@ impl Cache {
 
     /// Panics if an invariant does not hold. Nobody may be at work. Costs a look at each frame.
     pub(crate) fn check(&self) {
-        let (used, unused) = self.headers.split_at(self.frames() as usize);
+        let (used, unused) = self.headers.split_at(self.free.span() as usize);
         assert_eq!(self.pinned(), 0, "(I4): a pin is left");
         assert_eq!(self.loads.load(Relaxed), 0, "(I5): a load is left");
-        assert_eq!(unused.iter().find_map(Header::tagged), None, "(F1): a page is in a frame out of use");
+        assert_eq!(unused.iter().find_map(Header::tagged), None, "(F3): a page is in a frame out of use");
         let resident: Vec<_> = used.iter().enumerate().filter_map(|(i, header)| Some((i, header.tagged()?))).collect();
         let [free, retired] = self.free.idle();
-        assert_eq!(resident.len() + (free + self.slabs()) as usize, used.len(), "(I1): a frame is lost");
+        assert_eq!(resident.len() as u32 + free + self.slabs(), self.frames(), "(I1): a frame is lost");
         self.check_tuples();
-        assert_eq!(retired as usize, unused.len(), "(F3): a frame out of use is not retired");
+        assert_eq!(retired + self.frames(), self.headers.len() as u32, "(F1): a frame out of use is not retired");
         let at_rest = |header: &Header| matches!(header.unwritten(None), Unwritten::Nothing | Unwritten::Dirty);
         assert!(self.headers.iter().all(at_rest), "(I8): a page is being written or had alone");
         let pages: HashSet<_> = resident.iter().map(|&(_, page)| page).collect();

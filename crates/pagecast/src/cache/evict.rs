@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   place(load)
-//!      |  frames that a shrink left behind are emptied, a few
+//!      |  pages that a shrink could not take leave, a few
 //!      |  full cap? ------------> its own oldest page leaves ----------------------> Owned
 //!      |  free frame? ---------------------------------------------------------------> Owned
 //!      '- policy.evict(search) -- evictable? claim(frame, page) --> Claimed ----> Owned
@@ -32,7 +32,7 @@ use pagecast_core::policy::{Access, Claimed, Frames, Refusal, is_awaited};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{FrameId, PageId};
 
-use super::free::DRAINED_PER_MISS;
+use super::free::SHED_PER_MISS;
 use super::load::Loading;
 use super::write_back::MAX_MET;
 use super::{Cache, Left};
@@ -73,7 +73,7 @@ impl Cache {
     /// A frame for the page of `incoming`, or what keeps one from being had.
     pub(super) fn frame(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
         if self.free.is_draining() {
-            self.drain(DRAINED_PER_MISS);
+            self.shed(SHED_PER_MISS, incoming, oracle);
         }
         let ready = self.take_capped(incoming).or_else(|| self.free.take()).or_else(|| self.slab_in_use());
         match ready.map_or_else(|| self.evict_and_lend(incoming, oracle), Ok) {
@@ -91,23 +91,23 @@ impl Cache {
 
     /// The frame of a slab, if there are more of them than there are to be.
     fn slab_in_use(&self) -> Option<Owned> {
-        let owned = self.take_slab()?;
-        if owned.index() < self.frames() {
-            return Some(owned);
-        }
-        self.free.give(owned, &self.memory);
-        None
+        self.free.exchange(self.take_slab()?, &self.memory)
     }
 
     /// A victim, and another one for the tuples if they are to have more frames.
     fn evict_and_lend(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
-        let victim = self.evict(incoming, oracle)?;
+        // Each turn but the last retires a frame that is too many.
+        let victim = loop {
+            if let Some(owned) = self.free.exchange(self.evict(incoming, oracle)?, &self.memory) {
+                break owned;
+            }
+        };
         self.lend(|| self.free.take().or_else(|| self.evict(incoming, oracle).ok()));
         Ok(victim)
     }
 
     /// A victim for a page that somebody waits for.
-    fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
+    pub(super) fn evict(&self, incoming: &Access, oracle: &dyn Oracle) -> Result<Owned, Placement> {
         if self.ahead() > 0 {
             let search = Search::new(self, incoming, oracle, Spares::Awaited);
             let victim = search.run();
@@ -190,12 +190,7 @@ impl<'a> Search<'a> {
                 if let Some(left) = self.left.take() {
                     cache.dissolve(&victim, &left, self.incoming.at, self.oracle);
                 }
-                if victim.index() < cache.frames() {
-                    return Ok(victim);
-                }
-                // One that a shrink left behind. Each turn retires one, so there are no more turns
-                // than such frames.
-                cache.free.give(victim, &cache.memory);
+                return Ok(victim);
             } else if !self.take_kept_next() {
                 match self.why_none() {
                     Some(refusal) => return Err(refusal),
@@ -309,7 +304,7 @@ impl Frames for Search<'_> {
 /// The frames as the policy sees them.
 impl Frames for Cache {
     fn count(&self) -> u32 {
-        self.frames()
+        self.free.span()
     }
 
     fn page_frames(&self) -> u32 {

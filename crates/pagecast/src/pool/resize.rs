@@ -1,9 +1,8 @@
 //! The pool's size, and the effort of its policy, while it is in use.
 //!
 //! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`]
-//! allows, and uses the first of them. Growing puts more of them into use. Shrinking takes the
-//! upper ones out of use and gives their memory to the system: the pages in them are given up
-//! whichever they are, and come back by one read each if they are wanted. The policy is told the
+//! allows. Growing puts more of them into use. Shrinking takes free frames out of use, then those of
+//! the pages that the policy gives up, and gives their memory to the system. The policy is told the
 //! new size, so that what is a share of the pool follows.
 //!
 //! [`PoolOptions::max_memory`]: crate::PoolOptions::max_memory
@@ -16,8 +15,8 @@ use crate::PoolError;
 pub struct Resized {
     /// Frames in use from now on.
     pub frames: u32,
-    /// Frames above these that are pinned, being filled or dirty at this moment. Each is emptied,
-    /// and its memory given back, when its holder is done or its page is written, and misses come
+    /// Frames that are in use beyond these, since pages are pinned, being filled or dirty at this
+    /// moment. As many pages leave when their holders are done or they are written, and misses come
     /// by, or by the next [`Pool::resize`].
     pub held: u32,
 }
@@ -25,8 +24,8 @@ pub struct Resized {
 impl Pool {
     /// Gives the pool `memory` bytes in all from now on, as
     /// [`PoolOptions::memory`](crate::PoolOptions::memory) counts them. Readers go on meanwhile.
-    /// Shrinking costs a look at each frame that goes out of use, growing a few instructions for
-    /// each that comes in.
+    /// Shrinking costs a choice of the policy and a call of the system for each frame that goes out
+    /// of use, growing a few instructions for each that comes in.
     ///
     /// # Errors
     ///
@@ -55,7 +54,7 @@ impl Pool {
             let _ = engine.bring_changes(None);
         }
         engine.prefetch.resize(frames);
-        let held = engine.cache.resize(frames);
+        let held = engine.cache.resize(frames, engine.now(), &engine.predictor);
         Ok(Resized { frames, held })
     }
 

@@ -24,14 +24,14 @@ fn cap_changes_while_visited() {
     let other = cache.clone();
     let changer = thread::spawn(move || {
         other.cap(Capped::Relation(RELATION), Some(2));
-        other.resize(3);
+        resize(&other, 3);
         other.cap(Capped::Relation(RELATION), Some(1));
-        other.resize(2);
+        resize(&other, 2);
         other.cap(Capped::Relation(RELATION), None);
     });
     visitors(&cache, &[&[0, 1], &[2, 0]], |_| Io::Works);
     changer.join().unwrap();
-    // What was held above two frames while the pool shrank leaves with the next misses.
+    // What was held beyond two frames while the pool shrank leaves with the next misses.
     while cache.free.is_draining() {
         visit(&cache, 100, Io::Works);
         visit(&cache, 101, Io::Works);

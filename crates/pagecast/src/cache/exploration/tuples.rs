@@ -167,7 +167,7 @@ fn slab_against_resize() {
     [0, 1, 2, 1].into_iter().for_each(|at| scene.read(at));
     let reader = spawn(&scene, |scene| [0, 2, 0].into_iter().for_each(|at| scene.read(at)));
     let resizer = spawn(&scene, |scene| {
-        let _ = [2, 3].map(|frames| scene.cache.resize(frames));
+        let _ = [2, 3].map(|frames| resize(&scene.cache, frames));
     });
     scene.change();
     reader.join().unwrap();
@@ -186,13 +186,13 @@ fn slab_against_shrink() {
     assert!(low.len() == 1 && cache.headers[0].is_slab(0));
     above.into_iter().for_each(|held| cache.unpin(held));
     let resizer = spawn(&scene, |scene| {
-        scene.cache.resize(2);
+        resize(&scene.cache, 2);
     });
     let held = load(cache, &scene.disk, 3, 0).expect("the slab's frame can be had");
     resizer.join().unwrap();
     cache.unpin(held);
     low.into_iter().for_each(|held| cache.unpin(held));
-    cache.drain(u32::MAX);
+    cache.shed(u32::MAX, &access(0), &NoScans);
     scene.end();
 }
 
@@ -210,10 +210,10 @@ fn slab_against_growth() {
     assert_eq!(pinned.len(), 2);
     // One of two frames is to be a slab, so that this one may move.
     cache.tuples.as_ref().unwrap().set_share(0.5);
-    cache.resize(2);
+    resize(cache, 2);
     assert!(cache.slabs() == 1 && cache.headers[3].is_slab(0), "the slab stays, for what it holds");
     let resizer = spawn(&scene, |scene| {
-        let _ = [4, 2, 4].map(|frames| scene.cache.resize(frames));
+        let _ = [4, 2, 4].map(|frames| resize(&scene.cache, frames));
     });
     let misser = spawn(&scene, |scene| scene.read(2));
     resizer.join().unwrap();
@@ -266,8 +266,8 @@ fn mistake_of_an_item_without_a_second_look_is_caught() {
 }
 
 #[test]
-fn mistake_of_slabs_that_fit_an_old_number_of_frames_is_caught() {
-    must_be_caught(mistake::OLD_FRAMES, &["exceeded"], 5_000, slab_against_growth);
+fn mistake_of_a_frame_that_is_shed_unsaid_is_caught() {
+    must_be_caught(mistake::SHED_UNSAID, &["can be had"], 5_000, slab_against_shrink);
 }
 
 #[test]

@@ -154,8 +154,7 @@ impl Cache {
         self.change(tuples, from, |slab| going.iter().for_each(|mini| slab.remove(mini)));
     }
 
-    /// The pool has another number of frames: there are no more slabs than there are to be, and
-    /// those in frames that are out of use move.
+    /// The pool has another number of frames: there are no more slabs than there are to be.
     pub(in crate::cache) fn resize_slabs(&self) {
         let Some(tuples) = &self.tuples else { return };
         self.settle_slabs();
@@ -181,54 +180,13 @@ impl Cache {
         }
     }
 
-    /// The caller has the border. A slab that holds changes stays where no other frame is free, and
-    /// if it is too many: then pages need the free frames more.
-    ///
-    /// The number of frames is read anew each time: a resize changes it without the border, and by
-    /// an old number a slab would move for ever among frames that are in use again.
+    /// The caller has the border. The number of frames is read anew each time: a resize changes it
+    /// without the border.
     fn fit_slabs(&self, tuples: &TupleBuffer) {
-        #[cfg(pagecast_shuttle)]
-        let old = self.frames();
-        let frames = || {
-            #[cfg(pagecast_shuttle)]
-            if crate::sync::mistake::made(crate::sync::mistake::OLD_FRAMES) {
-                return old;
-            }
-            self.frames()
-        };
-        while self.slabs() > tuples.wanted(frames()) {
+        while self.slabs() > tuples.wanted(self.frames()) {
             let Some(owned) = self.close_slab(tuples, self.slabs() - 1) else { break };
             self.free.give(owned, &self.memory);
         }
-        let mut number = 0;
-        while number < self.slabs() {
-            if tuples.directory[number as usize].load(Ordering::Relaxed) < frames() {
-                number += 1;
-            } else if number < tuples.wanted(frames())
-                && let Some(free) = self.free.take().or_else(|| self.close_slab(tuples, self.slabs() - 1))
-            {
-                self.move_slab(tuples, number, free);
-            } else {
-                number += 1;
-            }
-        }
-    }
-
-    /// Moves the slab `number` to another frame, if that is in use; frees the one of the two that
-    /// is left.
-    fn move_slab(&self, tuples: &TupleBuffer, number: u32, mut to: Owned) {
-        let (set, place) = tuples.place(number);
-        let mut slabs = tuples.sets[set].slabs.lock();
-        if let Some(slab) = slabs.get_mut(place as usize).filter(|_| to.index() < self.frames()) {
-            self.memory.write(&mut to).copy_from_slice(self.memory.read_owned(slab));
-            tuples.visits(to.index()).clear();
-            self.headers[slab.index() as usize].close_slab();
-            self.headers[to.index() as usize].open_slab(number);
-            std::mem::swap(slab, &mut to);
-            tuples.directory[number as usize].store(slab.index(), Ordering::Release);
-        }
-        drop(slabs);
-        self.free.give(to, &self.memory);
     }
 
     /// So many frames hold pages, whatever the share is, and [`LEAST_PAGES`] more.
