@@ -34,7 +34,6 @@ pub(crate) fn of_opening(pagecast_sql::OpenError { setting, cause }: pagecast_sq
         None => return cause,
         Some(Setting::Data) => "--data",
         Some(Setting::Endpoint) => "--endpoint",
-        Some(Setting::Pool) => "--pool",
         Some(Setting::Flash) => "--flash",
         Some(Setting::Policy) => "--policy",
         Some(Setting::Memory) => "--memory",

@@ -54,11 +54,8 @@ pub(crate) struct Args {
     /// Lets clients connect from elsewhere without TLS, so that others on the way read along
     #[arg(long, conflicts_with = "tls_cert")]
     without_tls: bool,
-    /// Most memory that DataFusion may take for sorts, joins and aggregates of all queries
-    /// [default: no limit]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<Size>,
-    /// The same for each user, where --users does not say otherwise [default: no limit]
+    /// Most memory that statements of a user may take, where --users does not say otherwise
+    /// [default: no limit of its own]
     #[arg(long, value_name = "SIZE", requires = "users")]
     user_memory: Option<Size>,
     /// Most clients that are connected at once; others are turned away
@@ -122,7 +119,7 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     // Nothing is paid for it without a page.
     let shadow = watch.as_ref().map(|_| Shadow::new(None));
     let recorder = shadow.clone().map(|shadow| shadow as Arc<dyn Recorder>);
-    let engine = args.engine.open(true, args.memory, pagecast_server::session_config(), recorder).await?;
+    let engine = args.engine.open(true, pagecast_server::session_config(), recorder).await?;
     if let Some(shadow) = &shadow {
         shadow.start(&engine.pool)?;
     }

@@ -1,101 +1,221 @@
-//! What the statements of a session may take of the heap.
+//! One budget for a session: what its pool and its statements take together.
 //!
-//! `--memory` bounds what DataFusion's operators keep by their own account. That account has gaps:
+//! The pool has all of it at first. The heap is looked at between batches, before a row group is
+//! read, and before a function makes much: what it takes, the pool gives up, by the choice of its
+//! policy, down to a floor. What statements leave, it takes back, once they have needed less for a
+//! while. A statement that asks for more than is left beside the floor ends, unless it holds next
+//! to nothing itself.
+//!
+//! It is the heap that counts, since DataFusion's account of what its operators keep has gaps:
 //! texts in an `array_agg`, what a function makes, batches on their way, both copies while a join
-//! makes one batch of its side. So the heap itself is looked at, between batches and before a
-//! function makes much; what has grown beyond the limit, and a margin for such gaps in the account
-//! of those who are right, ends the statement that asks for more, unless it holds next to nothing
-//! itself.
+//! makes one batch of its side. That account has a limit too, a fifth lower: operators that reach
+//! it go to disk ([`Budget::of_operators`]).
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
 use datafusion::common::{DataFusionError, Result};
+use pagecast::Pool;
+use parking_lot::Mutex;
 
 use crate::heap_unsafe;
 use crate::held::Held;
 
-/// Most bytes that one call of a function makes, or one batch of a join, whatever the limit is.
+/// Most bytes that one call of a function makes, or one batch of a join, whatever the budget is.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
-/// The least margin.
-const MARGIN: u64 = 128 << 20;
+/// The part of the budget that is left for what is neither heap nor pages: stacks, tables, and
+/// what the allocator keeps of what was freed.
+const REST: u64 = 16;
+/// How much a statement that is at work may take beyond what one that reads may.
+const BESIDE: u64 = 16 << 20;
+/// What statements may take at least, however small the budget is.
+const LEAST: u64 = 64 << 20;
 
-fn margin(limit: u64) -> u64 {
-    MARGIN.max(limit / 4)
-}
+/// The pool's floor, and at least [`SMALLEST_POOL`].
+const FLOOR: u64 = 8;
+const SMALLEST_POOL: u64 = 1 << 20;
+
+/// The part of the heap that is for row groups on their way to be decoded.
+const READS: u64 = 4;
 
 /// A statement that holds no more than this part of the memory is not ended for what others hold.
 const SMALL: u64 = 128;
 
-/// A session's limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Budget {
-    limit: Option<u64>,
-    /// In use when the session began.
+/// The pool's size changes by this part of the budget at least.
+const STEP: u64 = 64;
+/// Milliseconds in which the heap is taken to need a step less than it did, if it does.
+const EASING: u64 = 50;
+
+/// What a session may take; without a limit for all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget(Option<Arc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    total: u64,
+    pool: Pool,
+    /// The pool's bytes at first, and now.
+    most: u64,
+    pool_bytes: AtomicU64,
+    /// The fewest since the allocator gave back last.
+    least: AtomicU64,
+    /// Held by who changes it.
+    resizing: Mutex<()>,
+    /// The heap when the session began.
     before: u64,
+    /// What the heap is taken to need, and when that was looked at last, in milliseconds.
+    expected: AtomicU64,
+    looked: AtomicU64,
+    started: Instant,
 }
 
 impl Budget {
-    /// From now on at most so many bytes.
-    pub(crate) fn new(limit: Option<u64>) -> Self {
-        Self { limit, before: heap_unsafe::in_use() }
+    /// From now on `total` bytes, of which the pool has its size at first.
+    pub(crate) fn new(total: u64, pool: Pool) -> Self {
+        let most = pool.memory().total.min(total);
+        Self(Some(Arc::new(Shared {
+            total,
+            pool,
+            most,
+            pool_bytes: AtomicU64::new(most),
+            least: AtomicU64::new(most),
+            resizing: Mutex::new(()),
+            before: heap_unsafe::in_use(),
+            expected: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
+            started: Instant::now(),
+        })))
     }
 
-    pub(crate) fn has_limit(self) -> bool {
-        self.limit.is_some()
+    /// Most bytes that DataFusion's operators may account for.
+    pub(crate) fn of_operators(total: u64) -> u64 {
+        heap_of(total) / 5 * 4
     }
 
     /// Bytes that may be made at once.
-    pub(crate) fn at_once(self) -> u64 {
-        self.limit.map_or(LARGEST, |limit| limit.min(LARGEST))
+    pub(crate) fn at_once(&self) -> u64 {
+        self.heap().map_or(LARGEST, |most| most.min(LARGEST))
+    }
+
+    /// Most bytes of the heap.
+    fn heap(&self) -> Option<u64> {
+        self.0.as_ref().map(|shared| heap_of(shared.total))
+    }
+
+    pub(crate) fn has_limit(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Whether the statement would still hold next to nothing with so many bytes more.
-    pub(crate) fn is_small(self, more: u64) -> bool {
+    pub(crate) fn is_small(&self, more: u64) -> bool {
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
-        self.limit.is_none_or(|limit| own.saturating_add(more) <= limit / SMALL)
+        self.heap().is_none_or(|most| own.saturating_add(more) <= most / SMALL)
     }
 
-    /// Whether `more` bytes fit in the limit beside what others hold. An eighth is left for what
-    /// they become: a row group is larger once it is decoded.
-    pub(crate) fn has_room(self, more: u64) -> bool {
+    /// Whether `more` bytes fit in beside what others hold. An eighth is left for what they become:
+    /// a row group is larger once it is decoded.
+    pub(crate) fn has_room(&self, more: u64) -> bool {
+        let Some(shared) = &self.0 else { return true };
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
-        let others = heap_unsafe::in_use().saturating_sub(self.before).saturating_sub(own);
-        self.limit.is_none_or(|limit| others.saturating_add(more) <= limit - (limit / 8).min(MARGIN / 2))
+        let (taken, most) = (shared.taken(), heap_of(shared.total));
+        taken.saturating_sub(own).saturating_add(more) <= most - (most / 8).min(LEAST)
+    }
+
+    /// Most bytes of row groups that are read and not decoded yet.
+    pub(crate) fn of_reads(&self) -> u64 {
+        self.heap().map_or(u64::MAX, |most| most / READS)
     }
 
     /// Fails if with `more` bytes the heap would be larger than it may.
-    pub(crate) fn check(self, more: u64, who: &str) -> Result<()> {
-        let Some(limit) = self.limit else { return Ok(()) };
-        if Held::current().is_some() && self.is_small(more) {
-            return Ok(());
+    pub(crate) fn check(&self, more: u64, who: &str) -> Result<()> {
+        let Some(shared) = &self.0 else { return Ok(()) };
+        let taken = shared.taken();
+        if Held::current().is_none() || !self.is_small(more) {
+            shared.check(heap_of(shared.total), (taken, more), who)?;
         }
-        self.check_within(limit.saturating_add(margin(limit)), more, who)
+        shared.share_out(taken.saturating_add(more));
+        Ok(())
     }
 
-    /// The same for what is read, beside what is being read: half of the margin is left to who is
-    /// at work already.
-    pub(crate) fn check_read(self, more: u64, beside: u64) -> Result<()> {
-        let Some(limit) = self.limit else { return Ok(()) };
-        if self.is_small(more) {
-            return Ok(());
+    /// The same for what is read: a part is left to who is at work already.
+    pub(crate) fn check_read(&self, more: u64) -> Result<()> {
+        let Some(shared) = &self.0 else { return Ok(()) };
+        let taken = shared.taken();
+        if !self.is_small(more) {
+            shared.check(heap_of(shared.total) - BESIDE, (taken, more), "reading a row group")?;
         }
-        let most = limit.saturating_add(margin(limit) / 2).saturating_sub(beside);
-        self.check_within(most, more, "reading a row group")
+        shared.share_out(taken.saturating_add(more));
+        Ok(())
+    }
+}
+
+/// The pool's floor in a budget.
+fn floor(total: u64) -> u64 {
+    (total / FLOOR).max(SMALLEST_POOL).min(total)
+}
+
+/// Most bytes of the heap in a budget.
+fn heap_of(total: u64) -> u64 {
+    (total - floor(total)).max(LEAST) + BESIDE
+}
+
+impl Shared {
+    /// Bytes of the heap that the session has taken.
+    fn taken(&self) -> u64 {
+        heap_unsafe::in_use().saturating_sub(self.before)
     }
 
-    fn check_within(self, most: u64, more: u64, who: &str) -> Result<()> {
-        let taken = heap_unsafe::in_use().saturating_sub(self.before);
+    /// Gives the pool what the heap leaves.
+    fn share_out(&self, heap: u64) {
+        let floor = floor(self.total).min(self.most);
+        let left = (self.total - self.total / REST).saturating_sub(self.expect(heap)).clamp(floor, self.most);
+        let (now, step) = (self.pool_bytes.load(Relaxed), self.total / STEP);
+        if (now..now + step).contains(&left) {
+            return;
+        }
+        let Some(_resizing) = self.resizing.try_lock() else { return };
+        // A step less than that, so that the next batches find room.
+        let bytes = if left < now { left.saturating_sub(step).max(floor) } else { left };
+        if self.pool.resize(bytes).is_ok() {
+            self.pool_bytes.store(bytes, Relaxed);
+        }
+        let least = self.least.load(Relaxed).min(bytes);
+        let grown = bytes >= least + 3 * step;
+        self.least.store(if grown { bytes } else { least }, Relaxed);
+        if grown {
+            // The allocator keeps what statements have freed.
+            heap_unsafe::give_back();
+        }
+    }
+
+    /// What the heap is taken to need: what it has, or had of late. Races lose a step.
+    fn expect(&self, heap: u64) -> u64 {
+        let before = self.expected.fetch_max(heap, Relaxed);
+        let (now, looked) = (self.started.elapsed().as_millis() as u64, self.looked.load(Relaxed));
+        let steps = now.saturating_sub(looked) / EASING;
+        if heap >= before || steps == 0 || self.looked.swap(now, Relaxed) != looked {
+            return heap.max(before);
+        }
+        let eased = heap.max(before.saturating_sub(steps.saturating_mul(self.total / STEP)));
+        self.expected.store(eased, Relaxed);
+        eased
+    }
+
+    fn check(&self, most: u64, (taken, more): (u64, u64), who: &str) -> Result<()> {
         match taken.saturating_add(more) <= most {
             true => Ok(()),
-            false => Err(Self::exceeded(self.limit.unwrap_or(most), taken, more, who)),
+            false => Err(self.exceeded(taken, more, who)),
         }
     }
 
     #[cold]
-    fn exceeded(limit: u64, taken: u64, more: u64, who: &str) -> DataFusionError {
+    fn exceeded(&self, taken: u64, more: u64, who: &str) -> DataFusionError {
         let more = if more == 0 { String::new() } else { format!(", and {who} would make {more}") };
-        over(format!("statements take {taken} bytes of memory{more}; the limit is {limit}"))
+        let most = heap_of(self.total);
+        over(format!("statements take {taken} bytes of memory{more}; of {} in all they may have {most}", self.total))
     }
 }
 
@@ -115,4 +235,38 @@ impl std::error::Error for OverBudget {}
 /// The error that ends such a statement.
 pub(crate) fn over(what: String) -> DataFusionError {
     DataFusionError::External(Box::new(OverBudget(what)))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use pagecast::PoolOptions;
+
+    /// A budget, and a small pool in it.
+    pub(crate) fn budget(total: u64) -> Budget {
+        Budget::new(total, Pool::new(PoolOptions::default().memory(total.min(64 << 20))).unwrap())
+    }
+
+    #[test]
+    fn the_pool_gives_way_and_comes_back() {
+        let pool = Pool::new(PoolOptions::default().memory(64 << 20)).unwrap();
+        let (size, total) = (|| pool.memory().total, pool.memory().total);
+        let Budget(Some(shared)) = Budget::new(total, pool.clone()) else { panic!("it has a limit") };
+        shared.share_out(0);
+        let first = size();
+        assert!(first > total * 9 / 10 && first < total, "{first} of {total}");
+        shared.share_out(total / 256);
+        assert!(size() > total * 9 / 10, "a small change is none");
+        shared.share_out(total / 2);
+        assert!(size() <= total / 2 && size() > total / 3, "{} of {total}", size());
+        shared.share_out(total);
+        assert!(size() <= floor(total) && size() > floor(total) / 2, "{} of {total}", size());
+        let begun = Instant::now();
+        while size() < total / 2 {
+            assert!(begun.elapsed().as_secs() < 60, "it does not come back");
+            shared.share_out(0);
+        }
+        assert!(begun.elapsed().as_millis() as u64 >= EASING, "it came back at once");
+    }
 }

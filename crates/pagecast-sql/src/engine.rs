@@ -23,6 +23,9 @@ use crate::stores::Source;
 use crate::tables::{self, Closed, Found, Table};
 use crate::watched;
 
+/// Bytes for a session on a machine that does not say how many it has.
+const UNKNOWN_MACHINE: u64 = 1 << 30;
+
 /// Where the tables are, and the pool that they are read through.
 #[derive(Clone)]
 pub struct Options {
@@ -33,8 +36,9 @@ pub struct Options {
     pub bounded: bool,
     /// Where the store of the data is, if its provider has it elsewhere.
     pub endpoint: Option<String>,
-    /// Bytes of the pool.
-    pub pool: u64,
+    /// Bytes for pages of files and for statements together; without it, half of what the machine
+    /// or the process's group has.
+    pub memory: Option<u64>,
     /// A tier of the pool on flash.
     pub flash: Option<FlashOptions>,
     /// Replacement policy of the pool.
@@ -43,8 +47,6 @@ pub struct Options {
     pub seed: u64,
     /// In which order row groups are delivered, where the statement does not say.
     pub delivery: Delivery,
-    /// Most bytes that DataFusion may take for sorts, joins and aggregates; no limit without it.
-    pub memory: Option<u64>,
     /// Who hears of each request for a page of the pool.
     pub recorder: Option<Arc<dyn Recorder>>,
 }
@@ -79,16 +81,10 @@ impl Engine {
     /// An option that cannot be met. A table that cannot be read is closed, unless all are.
     pub async fn open(options: Options, config: SessionConfig) -> Result<Self, OpenError> {
         held::follow_tasks();
-        let pool = open_pool(&options)?;
-        let mut runtime = RuntimeEnvBuilder::new();
-        match options.memory {
-            Some(0) => {
-                let fault = misuse("no query works without memory; leave it out for no limit");
-                return Err(OpenError::of(Setting::Memory, fault));
-            }
-            Some(limit) => runtime = runtime.with_memory_limit(limit as usize, 1.0),
-            None => {}
-        }
+        let memory = options.memory.unwrap_or_else(half_of_the_machine);
+        let pool = open_pool(&options, memory)?;
+        let budget = Budget::new(memory, pool.clone());
+        let mut runtime = RuntimeEnvBuilder::new().with_memory_limit(Budget::of_operators(memory) as usize, 1.0);
         let mut config = config.with_information_schema(true);
         // Without a folder of its own, whoever needs one is told why there is none.
         if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
@@ -105,16 +101,13 @@ impl Engine {
         }
         pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
-        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options))?;
+        let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {
             host.keep_inside(bounds);
         }
-        let budget = Budget::new(options.memory);
-        watched::install(&ctx, budget);
-        if budget.has_limit() {
-            host.ask_before_reads(Arc::new(Reading::new(budget)));
-        }
-        results::bound(&ctx, budget).map_err(|error| anyhow!(tables::message(&error)))?;
+        watched::install(&ctx, budget.clone());
+        results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
+        host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;
         if tables.is_empty() && !closed.is_empty() {
             return Err(closed.swap_remove(0).fault.into());
@@ -124,8 +117,12 @@ impl Engine {
 }
 
 /// A join that would take much of the memory is done in chunks, where its tables are clustered.
-fn host_options(options: &Options) -> HostOptions {
-    HostOptions::default().delivery(options.delivery).join_memory(options.memory.map(|limit| limit / 4))
+fn host_options(options: &Options, memory: u64) -> HostOptions {
+    HostOptions::default().delivery(options.delivery).join_memory(Some(memory / 4))
+}
+
+fn half_of_the_machine() -> u64 {
+    pagecast::memory_of_machine().map_or(UNKNOWN_MACHINE, |bytes| bytes / 2)
 }
 
 /// The file or folder outside of which no file is read, if there is one.
@@ -143,19 +140,19 @@ fn bounds(options: &Options) -> Result<Option<PathBuf>, OpenError> {
     Ok(Some(folder.canonicalize().unwrap_or(folder)))
 }
 
-fn open_pool(options: &Options) -> Result<Pool, OpenError> {
+fn open_pool(options: &Options, memory: u64) -> Result<Pool, OpenError> {
     let at_fault = |fault: String| OpenError::of(Setting::Policy, misuse(fault));
     let policy = PolicySpec::parse(&options.policy).map_err(|error| at_fault(error.to_string()))?;
     if policy.needs_trace() {
         let name = policy.name();
         return Err(at_fault(format!("{name} needs the future and works in the simulator")));
     }
-    let mut pool = PoolOptions::default().memory(options.pool).policy(policy).seed(options.seed);
+    let mut pool = PoolOptions::default().memory(memory).policy(policy).seed(options.seed);
     pool.recorder = options.recorder.clone();
     Pool::new(pool.flash(options.flash.clone())).map_err(|error| {
         let setting = match error {
             PoolError::Open { .. } | PoolError::FlashTooSmall { .. } => Setting::Flash,
-            _ => Setting::Pool,
+            _ => Setting::Memory,
         };
         OpenError::of(setting, misuse(error.to_string()))
     })

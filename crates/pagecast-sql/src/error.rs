@@ -26,8 +26,6 @@ pub enum Setting {
     Data,
     /// [`Options::endpoint`](crate::Options::endpoint)
     Endpoint,
-    /// [`Options::pool`](crate::Options::pool)
-    Pool,
     /// [`Options::flash`](crate::Options::flash)
     Flash,
     /// [`Options::policy`](crate::Options::policy)

@@ -89,6 +89,13 @@ unsafe impl GlobalAlloc for CountedHeap {
     }
 }
 
+/// Gives free pages of the heap back to the system, where the allocator keeps them until asked.
+pub(crate) fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it takes a number, and any thread may call it.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
 /// What this thread has taken, less what it has given back. Only differences mean something.
 pub(crate) fn net_of_thread() -> isize {
     NET.with(Cell::get)

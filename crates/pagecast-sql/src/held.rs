@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
@@ -25,7 +25,14 @@ thread_local! {
 
 /// Bytes of the heap that a statement holds. In a program whose heap is not counted there are none.
 #[derive(Clone, Debug, Default)]
-pub struct Held(Arc<AtomicIsize>);
+pub struct Held(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    bytes: AtomicIsize,
+    /// Of row groups that were read and are not decoded yet.
+    read: AtomicU64,
+}
 
 /// Counts from its beginning to its end, also if that is a panic.
 struct Counting {
@@ -36,7 +43,7 @@ struct Counting {
 impl Held {
     /// Bytes that are held now.
     pub fn bytes(&self) -> usize {
-        usize::try_from(self.0.load(Relaxed)).unwrap_or(0)
+        usize::try_from(self.0.bytes.load(Relaxed)).unwrap_or(0)
     }
 
     /// A future that counts here whatever it takes.
@@ -49,6 +56,11 @@ impl Held {
         Counting { before: net_of_thread(), outer }
     }
 
+    /// Bytes of row groups that were read and are not decoded yet.
+    pub(crate) fn read(&self) -> &AtomicU64 {
+        &self.0.read
+    }
+
     pub(crate) fn current() -> Option<Self> {
         CURRENT.with(|current| current.borrow().clone())
     }
@@ -58,8 +70,8 @@ impl Drop for Counting {
     fn drop(&mut self) {
         let taken = net_of_thread().wrapping_sub(self.before);
         let own = CURRENT.with(|current| current.replace(self.outer.take()));
-        if let Some(Held(bytes)) = own {
-            bytes.fetch_add(taken, Relaxed);
+        if let Some(Held(counts)) = own {
+            counts.bytes.fetch_add(taken, Relaxed);
         }
     }
 }

@@ -84,13 +84,14 @@ fn sequence(of: &Arguments, row: usize) -> u64 {
 }
 
 /// Puts the bound around the functions of a session.
-pub(crate) fn bound(ctx: &SessionContext, budget: Budget) -> Result<()> {
+pub(crate) fn bound(ctx: &SessionContext, budget: &Budget) -> Result<()> {
     let memory = Arc::clone(&ctx.runtime_env().memory_pool);
     let state = ctx.state_ref();
     let mut state = state.write();
     for (name, bytes) in GROWING {
         let Ok(inner) = state.udf(name) else { continue };
-        let bound = Bound { inner, bytes: Sizes(bytes), room: Room { memory: Arc::clone(&memory), budget } };
+        let room = Room { memory: Arc::clone(&memory), budget: budget.clone() };
+        let bound = Bound { inner, bytes: Sizes(bytes), room };
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(bound)))?;
     }
     Ok(())
@@ -290,11 +291,12 @@ mod tests {
     use datafusion::prelude::SessionConfig;
 
     use super::*;
+    use crate::budget::tests::budget;
 
     async fn run(memory: usize, sql: &str) -> Result<usize> {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
-        bound(&ctx, Budget::new(Some(memory as u64))).unwrap();
+        bound(&ctx, &budget(memory as u64)).unwrap();
         let found = ctx.sql(sql).await?.collect().await?;
         Ok(found.iter().map(|batch| batch.get_array_memory_size()).sum())
     }
@@ -351,7 +353,7 @@ mod tests {
             let sql = format!("SELECT {value}::text AS v, a FROM unnest([1, 2]) AS t(a) ORDER BY a");
             let plain = SessionContext::new().sql(&sql).await.unwrap().collect().await.unwrap();
             let ctx = SessionContext::new();
-            bound(&ctx, Budget::new(None)).unwrap();
+            bound(&ctx, &Budget::default()).unwrap();
             assert_eq!(ctx.sql(&sql).await.unwrap().collect().await.unwrap(), plain, "{value}");
         }
     }

@@ -71,7 +71,7 @@ impl PhysicalOptimizerRule for Watch {
             if !makes_many && !grows_by_it {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(Arc::new(WatchedExec { plan, budget: self.budget, narrow: None }) as _))
+            Ok(Transformed::yes(Arc::new(WatchedExec { plan, budget: self.budget.clone(), narrow: None }) as _))
         });
         watched.map(|watched| watched.data)
     }
@@ -131,7 +131,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::new(None), narrow }) as _
+                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow }) as _
             }
         }
     };
@@ -200,12 +200,12 @@ impl ExecutionPlan for WatchedExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, budget: self.budget, narrow: self.narrow.clone() }))
+        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
-        Ok(Box::pin(Watched { rows, budget: self.budget, narrow: self.narrow.clone(), left: BATCHES }))
+        Ok(Box::pin(Watched { rows, budget: self.budget.clone(), narrow: self.narrow.clone(), left: BATCHES }))
     }
 }
 
@@ -272,6 +272,7 @@ impl RecordBatchStream for Watched {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::budget::tests::budget;
     use datafusion::prelude::SessionConfig;
     use futures::StreamExt;
     use std::future::poll_fn;
@@ -294,7 +295,7 @@ mod tests {
         let config = SessionConfig::new().with_target_partitions(1).with_batch_size(10);
         let stock = SessionContext::new_with_config(config.clone());
         let ours = SessionContext::new_with_config(config);
-        install(&ours, Budget::new(None));
+        install(&ours, Budget::default());
         for joined in [
             "a, b",
             "a JOIN b ON a.value % 2 = b.value % 2",
@@ -314,7 +315,7 @@ mod tests {
     /// The error of a statement in a session with so much memory.
     async fn refused(memory: Option<u64>, sql: &str) -> String {
         let ctx = SessionContext::new();
-        install(&ctx, Budget::new(memory));
+        install(&ctx, memory.map(budget).unwrap_or_default());
         let ran = async { ctx.sql(sql).await?.collect().await };
         ran.await.map_or_else(|error| error.to_string(), |_| "none".to_owned())
     }
@@ -333,7 +334,7 @@ mod tests {
             assert!(error.contains(what), "{sql}: {error}");
         }
         let ctx = SessionContext::new();
-        install(&ctx, Budget::new(Some(100 << 20)));
+        install(&ctx, budget(100 << 20));
         for sql in [
             "SELECT repeat('x', 1000000)",
             "SELECT value, repeat('x', 1000) FROM range(10), (SELECT 1)",
@@ -347,9 +348,9 @@ mod tests {
     async fn what_operators_do_not_account_for_is_counted() {
         // The texts of the aggregate are 800 MB, of which its account has 16 bytes each.
         let sql = "SELECT array_agg(repeat(arrow_cast(value::text, 'Utf8View'), 1000)) FROM range(1000000, 1100000)";
-        assert!(refused(Some(16 << 20), sql).await.contains("bytes of memory; the limit is 16777216"));
+        assert!(refused(Some(16 << 20), sql).await.contains("bytes of memory; of 16777216 in all"));
         // A window holds all rows of its partition, and accounts for none.
         let sql = "SELECT sum(value) OVER () AS s, value FROM range(40000000)";
-        assert!(refused(Some(16 << 20), sql).await.contains("the limit is 16777216"));
+        assert!(refused(Some(16 << 20), sql).await.contains("of 16777216 in all"));
     }
 }

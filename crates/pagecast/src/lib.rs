@@ -96,6 +96,7 @@ pub use engine::{MemoryUse, ReadResult, ReadStats};
 pub use error::{PoolError, UnorderedError};
 pub use flash::{FlashAdmission, FlashOptions, FlashView};
 pub use layout::{FixedRows, Slotted, TupleLayout};
+pub use machine_memory::memory_of_machine;
 pub use options::{PoolOptions, PrefetchOptions, Recorder, TupleOptions};
 pub use owned_page_guard::OwnedPageGuard;
 pub use page_guard::PageGuard;

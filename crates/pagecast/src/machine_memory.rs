@@ -3,12 +3,19 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// The most bytes that can be had; `None` where the system does not say (anywhere but on Linux).
-pub(crate) fn limit() -> Option<u64> {
+/// Bytes of memory that this process can have: the machine's, or less where a control group limits
+/// it. `None` where the system does not say (anywhere but on Linux).
+///
+/// ```
+/// let half = pagecast::memory_of_machine().map_or(1 << 30, |bytes| bytes / 2);
+/// let pool = pagecast::Pool::new(pagecast::PoolOptions::default().memory(half))?;
+/// # Ok::<(), pagecast::PoolError>(())
+/// ```
+pub fn memory_of_machine() -> Option<u64> {
     limit_under(Path::new("/"))
 }
 
-/// [`limit`] of the system whose `proc` and `sys` are in `root`.
+/// [`memory_of_machine`] of the system whose `proc` and `sys` are in `root`.
 fn limit_under(root: &Path) -> Option<u64> {
     let meminfo = read_to_string(root.join("proc/meminfo")).ok()?;
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

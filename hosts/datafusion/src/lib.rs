@@ -111,7 +111,7 @@ use parking_lot::Mutex;
 pub use error::HostError;
 pub use footers::{check_footer, is_encrypted};
 pub use inspect::{PlannedRead, bytes_read};
-pub use room::ReadRoom;
+pub use room::{ReadRoom, Room};
 pub use scan_place::ScanPlace;
 pub use store::DeviceStore;
 

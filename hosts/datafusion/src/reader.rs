@@ -23,6 +23,7 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::Host;
 use crate::guard::Reading;
 use crate::metrics::PoolMetrics;
+use crate::room::Room;
 use crate::row_groups::RowGroups;
 use crate::ticket::Ticket;
 
@@ -102,12 +103,16 @@ impl ColumnBytes {
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
         let room = self.host.room.room(requested).await;
-        let _room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
+        let room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.file_metrics.bytes_scanned.add(requested as usize);
         let read = self.relation.read(ranges, scan).await;
         let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.pool_metrics.add(&read.stats);
-        Ok(read.data.into_iter().map(Bytes::from).collect())
+        let data = read.data.into_iter();
+        Ok(match room {
+            Some(room) => data.map(|data| Bytes::from_owner(Roomed { data, _room: Arc::clone(&room) })).collect(),
+            None => data.map(Bytes::from).collect(),
+        })
     }
 }
 
@@ -116,6 +121,18 @@ impl Drop for ColumnBytes {
         let ratio = &self.file_metrics.scan_efficiency_ratio;
         ratio.add_part(self.file_metrics.bytes_scanned.value());
         ratio.set_total(self.relation.len() as usize);
+    }
+}
+
+/// Bytes, and the room that they have.
+struct Roomed {
+    data: Vec<u8>,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Roomed {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
     }
 }
 

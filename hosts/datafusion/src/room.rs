@@ -6,14 +6,17 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::Result;
 use futures::future::BoxFuture;
 
+/// Room for bytes that are read.
+pub type Room = Arc<dyn Any + Send + Sync>;
+
 /// Who is asked before column data is read into memory beside the pool.
 pub trait ReadRoom: Send + Sync {
-    /// Waits until there is room for so many bytes. What it gives is held while they are read.
+    /// Waits until there is room for so many bytes. What it gives is held as long as they are.
     ///
     /// # Errors
     ///
     /// There is no room, which ends the query that asks.
-    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<Box<dyn Any + Send>>>;
+    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<Room>>;
 }
 
 /// Who is asked, if anybody is.
@@ -26,7 +29,7 @@ impl Asked {
         let _ = self.0.set(room);
     }
 
-    pub(crate) async fn room(&self, bytes: u64) -> Result<Option<Box<dyn Any + Send>>> {
+    pub(crate) async fn room(&self, bytes: u64) -> Result<Option<Room>> {
         match self.0.get() {
             Some(room) => room.room(bytes).await.map(Some),
             None => Ok(None),

@@ -23,9 +23,10 @@ pub(crate) struct EngineArgs {
     pub(crate) data: Option<Place>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Memory of the pool
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    pub(crate) pool: Size,
+    /// Memory for pages of files and for statements together; --pool says the same [default: half
+    /// of the machine's or of the process's group]
+    #[arg(long, alias = "pool", value_name = "SIZE")]
+    memory: Option<Size>,
     #[command(flatten)]
     flash: FlashArgs,
     /// Replacement policy of the pool
@@ -61,12 +62,11 @@ impl From<Delivered> for Delivery {
 }
 
 impl EngineArgs {
-    /// Opens the pool and the tables. `bounded` reads no file outside of the data, `memory` is the
-    /// most that DataFusion may take, and `recorder` hears of each request for a page.
+    /// Opens the pool and the tables. `bounded` reads no file outside of the data, and
+    /// `recorder` hears of each request for a page.
     pub(crate) async fn open(
         &self,
         bounded: bool,
-        memory: Option<Size>,
         config: SessionConfig,
         recorder: Option<Arc<dyn Recorder>>,
     ) -> anyhow::Result<Engine> {
@@ -74,12 +74,11 @@ impl EngineArgs {
             data: self.data.clone(),
             bounded,
             endpoint: self.store.endpoint.clone(),
-            pool: bytes("--pool", self.pool)?,
             flash: self.flash.options()?,
             policy: self.policy.clone(),
             seed: self.seed,
             delivery: self.delivery.into(),
-            memory: memory.map(|limit| bytes("--memory", limit)).transpose()?,
+            memory: self.memory.map(|limit| bytes("--memory", limit)).transpose()?,
             recorder,
         };
         let engine = Engine::open(options, config).await.map_err(of_opening)?;

@@ -21,7 +21,6 @@ use pagecast_sql::shape;
 use tokio::sync::mpsc;
 
 use crate::failure::usage;
-use crate::units::Size;
 use engine::EngineArgs;
 use results::Format;
 use script::Source;
@@ -37,9 +36,6 @@ use session::Session;
 pub(crate) struct Args {
     #[command(flatten)]
     engine: EngineArgs,
-    /// Most memory that DataFusion may take for sorts, joins and aggregates [default: no limit]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<Size>,
     /// How results are written
     #[arg(long, value_name = "F", value_enum, default_value = "table")]
     format: Format,

@@ -46,7 +46,7 @@ impl Session {
         let screen = Screen::open(args.rows);
         let mut destination = Destination::new(screen, args.format, args.null.clone());
         destination.send_to(args.output.as_deref())?;
-        let engine = args.engine.open(false, args.memory, SessionConfig::new(), None).await?;
+        let engine = args.engine.open(false, SessionConfig::new(), None).await?;
         let Engine { ctx, pool, host, tables, closed, store } = engine;
         let store = store.map(|store| (store, args.engine.store.price));
         files::install(&ctx, args.engine.store.endpoint.as_deref());

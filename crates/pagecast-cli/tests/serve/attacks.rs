@@ -27,7 +27,7 @@ use crate::wire::{Client, fields};
 
 /// Rows of the large table, which are one row group of 24 MB.
 const ROWS: usize = 768 << 10;
-/// What all statements may take, in the servers that are attacked.
+/// What pages and statements may take, in the servers that are attacked.
 const MEMORY: &str = "256MiB";
 const MEMORY_BYTES: u64 = 256 << 20;
 /// What a server may grow by beyond that.
@@ -79,7 +79,7 @@ fn data() -> &'static Path {
 
 /// A server with a memory, and with what else `args` say.
 fn attacked(args: &[&str]) -> Server {
-    Server::of(data(), &[&["--pool", "16MiB", "--memory", MEMORY], args].concat())
+    Server::of(data(), &[&["--memory", MEMORY], args].concat())
 }
 
 /// A file of users, and the folder that it is in.

@@ -185,11 +185,12 @@ fn who_drops_a_query_ends_it() {
 
 #[test]
 fn a_client_that_does_not_read_meets_the_timeout() {
-    let server = server(&["--statement-timeout", "1s"]);
+    let args = ["--memory", "256MiB", "--flight", "127.0.0.1:0", "--statement-timeout", "1s"];
+    let server = Server::of(tables(), &args);
     run(async {
         let mut client = client(&server).await;
         // More than all windows between here and there hold.
-        let sql = "SELECT l_comment, repeat(l_comment, 200) FROM lineitem";
+        let sql = "SELECT l_comment, repeat(l_comment, 50) FROM lineitem";
         let info = client.execute(sql.to_owned(), None).await.unwrap();
         let mut rows = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
         tokio::time::sleep(Duration::from_secs(4)).await;

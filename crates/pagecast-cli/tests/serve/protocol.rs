@@ -286,7 +286,7 @@ fn usage_is_checked_before_anything_is_served() {
 
 #[test]
 fn what_is_too_deep_or_too_wide_ends_no_server() {
-    let server = Server::of(tables(), &["--pool", "1MiB"]);
+    let server = Server::of(tables(), &["--memory", "256MiB"]);
     let mut client = Client::connect(server.port, "ada");
     let columns: Vec<String> = (0..100_000).map(|at| format!("{at} AS c{at}")).collect();
     let with: Vec<String> = (1..30).map(|at| format!("w{at} AS (SELECT a.x FROM w{0} a, w{0} b)", at - 1)).collect();

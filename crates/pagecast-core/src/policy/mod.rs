@@ -123,8 +123,8 @@ pub enum Refusal {
 /// The frames, as their owner (the pool, a replay) shows them to a policy.
 pub trait Frames {
     /// How many frames there are to look at. It changes after the owner was resized
-    /// ([`ConcurrentPolicy::resize`]), also later; a call that uses it twice asks once. Some of them
-    /// may be out of use and hold nothing.
+    /// ([`ConcurrentPolicy::resize`]), also later; a call that uses it twice asks once. Some of
+    /// them may be out of use and hold nothing.
     fn count(&self) -> u32;
 
     /// How many of them may hold a page at this moment, 1 at least. The owner may use the others

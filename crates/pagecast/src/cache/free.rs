@@ -7,8 +7,8 @@
 //! being filled at that moment is left in use; the misses that follow go on.
 //!
 //! So any frame may be retired. Policies look at all frames below the *span*, and those that hold
-//! nothing cost them looks. So a frame that changes hands above the count is exchanged for a retired
-//! one below, until the frames in use are the first ones again.
+//! nothing cost them looks. So a frame that changes hands above the count is exchanged for a
+//! retired one below, until the frames in use are the first ones again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,7 +37,8 @@ const BATCH: usize = 64;
 /// it. (F3) All frames in use are below `span`.
 pub(super) struct FreeFrames {
     lists: Mutex<Lists>,
-    /// Frames to be in use. Changed under the lock; read without it where an old value does no harm.
+    /// Frames to be in use. Changed under the lock, read without it where an old value does no
+    /// harm.
     count: AtomicU32,
     span: AtomicU32,
     draining: AtomicBool,

@@ -80,7 +80,7 @@ impl Engine {
     pub(crate) fn new(options: PoolOptions) -> Result<Self, PoolError> {
         let plan = Plan::new(&options)?;
         let given = options.max_memory.unwrap_or_default().max(options.memory);
-        if let Some(limit) = machine_memory::limit().filter(|&limit| given > limit) {
+        if let Some(limit) = machine_memory::memory_of_machine().filter(|&limit| given > limit) {
             return Err(PoolError::MoreThanMemory { given, limit });
         }
         let batching = options.batching.within(plan.frames);

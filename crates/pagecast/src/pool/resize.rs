@@ -1,9 +1,9 @@
 //! The pool's size, and the effort of its policy, while it is in use.
 //!
 //! A pool has address space, headers and a policy for as many frames as [`PoolOptions::max_memory`]
-//! allows. Growing puts more of them into use. Shrinking takes free frames out of use, then those of
-//! the pages that the policy gives up, and gives their memory to the system. The policy is told the
-//! new size, so that what is a share of the pool follows.
+//! allows. Growing puts more of them into use. Shrinking takes free frames out of use, then those
+//! of the pages that the policy gives up, and gives their memory to the system. The policy is told
+//! the new size, so that what is a share of the pool follows.
 //!
 //! [`PoolOptions::max_memory`]: crate::PoolOptions::max_memory
 

@@ -18,10 +18,9 @@ pub(crate) fn of_opening(OpenError { setting, cause }: OpenError) -> PyErr {
     let argument = setting.map(|setting| match setting {
         Setting::Data => "data",
         Setting::Endpoint => "endpoint",
-        Setting::Pool => "memory",
         Setting::Flash => "flash",
         Setting::Policy => "policy",
-        Setting::Memory => "query_memory",
+        Setting::Memory => "memory",
     });
     of(&match argument {
         Some(argument) => cause.context(argument),

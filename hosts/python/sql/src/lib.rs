@@ -13,7 +13,7 @@ mod statement;
 mod statistics;
 mod wait;
 
-/// Counted, so that `query_memory` bounds what statements really take.
+/// Counted, so that `memory` bounds what statements really take.
 #[global_allocator]
 static HEAP: pagecast_sql::CountedHeap = pagecast_sql::CountedHeap;
 

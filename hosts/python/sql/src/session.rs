@@ -30,14 +30,13 @@ pub(crate) struct Session {
 
 /// Opens a session; also gives what is wrong with tables that are closed.
 #[pyfunction]
-#[pyo3(signature = (*, data, endpoint, memory, query_memory, flash, flash_writes, policy, seed, delivery))]
+#[pyo3(signature = (*, data, endpoint, memory, flash, flash_writes, policy, seed, delivery))]
 #[allow(clippy::too_many_arguments, reason = "they are those of `connect`, by name")]
 pub(crate) fn open(
     py: Python<'_>,
     data: Option<PathBuf>,
     endpoint: Option<String>,
-    memory: &Bound<'_, PyAny>,
-    query_memory: Option<&Bound<'_, PyAny>>,
+    memory: Option<&Bound<'_, PyAny>>,
     flash: Option<(PathBuf, Bound<'_, PyAny>)>,
     flash_writes: Option<&Bound<'_, PyAny>>,
     policy: String,
@@ -57,7 +56,7 @@ pub(crate) fn open(
         data: data.map(Place::from),
         bounded: false,
         endpoint: endpoint.clone(),
-        pool: bytes("memory", memory)?,
+        memory: memory.map(|limit| bytes("memory", limit)).transpose()?,
         flash,
         policy,
         seed,
@@ -70,7 +69,6 @@ pub(crate) fn open(
                 return Err(PyValueError::new_err(format!("delivery: `{other}` is none; write {known}")));
             }
         },
-        memory: query_memory.map(|limit| bytes("query_memory", limit)).transpose()?,
         recorder: None,
     };
     let runtime =

@@ -17,8 +17,7 @@ Size = int | str
 def connect(
     data: str | os.PathLike[str] | None = None,
     *,
-    memory: Size = "256MiB",
-    query_memory: Size | None = None,
+    memory: Size | None = None,
     flash: tuple[str | os.PathLike[str], Size] | None = None,
     flash_writes: Size | None = None,
     policy: str = "pbm",
@@ -38,9 +37,9 @@ def connect(
     usual variables, for S3 also from a profile. `endpoint` is where the store is, if its provider
     has it elsewhere. Without `data`, statements may name files, and `register` makes tables.
 
-    `memory` is the pool's, in bytes or as `"4GiB"`. `query_memory` is the most that sorts, joins
-    and aggregates may take beside it; without it there is no limit. `flash` is a folder and a size:
-    copies of pages of object stores on a local device, which stay for the next connection.
+    `memory` is for pages of files and for statements together, in bytes or as `"4GiB"`; without it
+    half of what the machine or the process's group has. `flash` is a folder and a size: copies of
+    pages of object stores on a local device, which stay for the next connection.
     `flash_writes` bounds the bytes that are written there a second, on average.
 
     `policy` and `seed` are the pool's replacement policy. `delivery` is the order in which row
@@ -58,7 +57,6 @@ def connect(
         data=data,
         endpoint=endpoint,
         memory=memory,
-        query_memory=query_memory,
         flash=flash,
         flash_writes=flash_writes,
         policy=policy,
