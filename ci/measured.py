@@ -222,7 +222,7 @@ def peers(given: dict) -> Reduced:
     rates = every(lambda row: row["device"].removesuffix(" MB/s").replace("no limit", "0"))
     streams = every(lambda row: f"{row['streams']}:{row['queries']}")
     arguments = (f"--scale {given['scale']:g} --engines {engines} --rates {rates} --streams {streams} --seeds {seeds} "
-                 f"--pool {given['pool_mib']} --memory {given['memory_mib']}")
+                 f"--pool {given['pool_mib']} --budget {given['budget_mib']} --memory {given['memory_mib']}")
     return Reduced(made("bench-peers", arguments), given["cells"])
 
 

@@ -28,7 +28,7 @@ pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// The part of the budget that is left for what is neither heap nor pages: stacks, tables, and
 /// what the allocator keeps of what was freed.
-const REST: u64 = 16;
+const REST: u64 = 12;
 /// How much a statement that is at work may take beyond what one that reads may.
 const BESIDE: u64 = 16 << 20;
 /// What statements may take at least, however small the budget is.
@@ -76,6 +76,7 @@ impl Budget {
     /// From now on `total` bytes, of which the pool has its size at first.
     pub(crate) fn new(total: u64, pool: Pool) -> Self {
         let most = pool.memory().total.min(total);
+        heap_unsafe::keep_freed(total / REST / 2);
         Self(Some(Arc::new(Shared {
             total,
             pool,

@@ -25,6 +25,8 @@ from peers.reports import stream
 MIB = 1 << 20
 # Seconds until a run is given up.
 _LONGEST = 900
+# MiB that a process may take beyond its budget.
+_BESIDE_BUDGET = 128
 # Bytes a second that limit nothing: the kernel counts for a device that is limited.
 _NO_LIMIT = 1 << 40
 
@@ -39,10 +41,12 @@ def main() -> int:
     parser.add_argument("--streams", type=_words(lambda word: tuple(map(int, word.split(":")))), default=[(1, 6), (8, 3), (32, 1)],
                         help="streams and statements of each; default 1:6,8:3,32:1")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--pool", type=int, default=300, help="MiB for the pool or as the engine's limit; default 300")
     parser.add_argument("--memory", type=int, default=768, help="MiB for the process and cached files; default 768")
+    parser.add_argument("--pool", type=int, default=300, help="MiB as the engine's limit, which does not count all that it takes; default 300")
+    parser.add_argument("--budget", type=int, help=f"MiB for pagecast, which counts it all; default {_BESIDE_BUDGET} less than --memory")
     parser.add_argument("--json", type=Path, default=Path("target/bench/peers.json"))
     given = parser.parse_args()
+    given.budget = given.budget or given.memory - _BESIDE_BUDGET
     given.engines = given.engines or [*ENGINES, *(OF_PROGRAM if given.program else ())]
     make(given.data, given.scale)
     rows = []
@@ -77,7 +81,8 @@ def make(folder: Path, scale: float) -> None:
 def measure(given: argparse.Namespace, engine: str, rate: int, streams: list[list[str]]) -> dict:
     """One run of an engine. What it took counts from when its tables are there."""
     scratch = tempfile.mkdtemp(dir=given.data.parent)
-    job = json.dumps({"data": str(given.data), "memory": given.pool * MIB, "scratch": scratch, "streams": streams})
+    limit = given.budget if engine.startswith("pagecast") else given.pool
+    job = json.dumps({"data": str(given.data), "memory": limit * MIB, "scratch": scratch, "streams": streams})
     try:
         with Limits(given.data, given.memory * MIB, rate * 1_000_000 or _NO_LIMIT) as limits:
             forget_cached(given.data)
@@ -163,7 +168,7 @@ def _cell(group: dict, of: list[dict]) -> dict:
 
 def write(given: argparse.Namespace, rows: list[dict]) -> None:
     """Writes the report, whole or not at all."""
-    about = {"scale": given.scale, "pool_mib": given.pool, "memory_mib": given.memory, "date": date.today().isoformat(),
+    about = {"scale": given.scale, "pool_mib": given.pool, "budget_mib": given.budget, "memory_mib": given.memory, "date": date.today().isoformat(),
              "machine": f"{platform.system().lower()} {platform.machine()}"}
     given.json.parent.mkdir(parents=True, exist_ok=True)
     unfinished = given.json.with_name(given.json.name + ".unfinished")
