@@ -116,6 +116,24 @@ pub(crate) fn give_back() {
     let _ = unsafe { libc::malloc_trim(0) };
 }
 
+/// Bytes of the heap that somebody else has for as long as this lives: they are no session's.
+#[derive(Debug)]
+pub struct HandedOver(usize);
+
+impl HandedOver {
+    /// Of a program whose heap is not counted, nothing.
+    pub fn new(bytes: usize) -> Self {
+        count(-(bytes as isize));
+        Self(bytes)
+    }
+}
+
+impl Drop for HandedOver {
+    fn drop(&mut self) {
+        count(self.0 as isize);
+    }
+}
+
 /// What this thread has taken, less what it has given back. Only differences mean something.
 pub(crate) fn net_of_thread() -> isize {
     NET.with(Cell::get)

@@ -38,7 +38,7 @@ pub use budget::OverBudget;
 pub use engine::{Engine, Options};
 pub use error::{Misuse, OpenError, Setting};
 pub use fault::Fault;
-pub use heap_unsafe::CountedHeap;
+pub use heap_unsafe::{CountedHeap, HandedOver};
 pub use held::Held;
 pub use place::Place;
 pub use shown::shown;

@@ -15,6 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::capsule_unsafe;
 use crate::errors::{SqlError, one_line};
 use crate::open::Open;
 use crate::wait;
@@ -43,6 +44,10 @@ pub(crate) struct Rows {
 impl Rows {
     pub(crate) fn new(open: Arc<Open>, schema: SchemaRef, stage: Stage) -> Self {
         Self { open, schema, stage, thread: thread::current().id(), failure: Arc::default() }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
     /// The next rows. What ended the query is raised as it is here, and not as streams know it.
@@ -107,9 +112,20 @@ impl Iterator for Rows {
     }
 }
 
-impl RecordBatchReader for Rows {
+/// Rows on their way out of the connection.
+struct Outgoing(Rows);
+
+impl Iterator for Outgoing {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.next()?.and_then(|batch| capsule_unsafe::hand_over(&batch)))
+    }
+}
+
+impl RecordBatchReader for Outgoing {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        self.0.schema()
     }
 }
 
@@ -139,7 +155,7 @@ impl Stream {
         let _ = requested_schema;
         let rows = self.rows.lock().take();
         let rows = rows.ok_or_else(|| PyValueError::new_err("these rows have been taken"))?;
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(rows)), c"arrow_array_stream")
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(Outgoing(rows))), c"arrow_array_stream")
     }
 
     fn __iter__(stream: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ffi::FFI_ArrowSchema;
 use arrow::util::pretty::pretty_format_batches;

@@ -171,6 +171,19 @@ def test_memory_of_queries_is_bounded(data: Path) -> None:
         assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
 
 
+def test_rows_that_a_program_keeps_are_its_own() -> None:
+    with pagecast.connect(memory="16MiB") as connection:
+        # 160 and 320 MB, of which the first are kept.
+        first = connection.sql("SELECT value FROM range(20000000)").to_arrow()
+        second = connection.sql("SELECT value, -value AS less FROM range(20000000)").to_arrow()
+        assert second.slice(19_999_999).to_pylist() == [{"value": 19_999_999, "less": -19_999_999}]
+        assert first.nbytes == 160_000_000
+        del first, second
+        hungry = "SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON a.value = b.value"
+        with pytest.raises(pagecast.SqlError, match="Resources exhausted"):
+            connection.sql(hungry).to_arrow()
+
+
 def test_a_broken_table_warns(data: Path, tmp_path: Path) -> None:
     (tmp_path / "whole.parquet").write_bytes((data / "orders.parquet").read_bytes())
     (tmp_path / "torn.parquet").write_bytes((data / "orders.parquet").read_bytes()[:-100])
