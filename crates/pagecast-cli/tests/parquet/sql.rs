@@ -33,7 +33,7 @@ fn rows_come_in_the_delivery_that_is_asked_for() {
     assert!(!explained(&["--delivery", "stock"]).contains("-order"));
     let sum = |delivery| {
         let query = "SELECT count(*), sum(l_quantity), min(l_comment) FROM lineitem";
-        let text = stdout(&sql(data.path(), &["--delivery", delivery, "-c", &query]));
+        let text = stdout(&sql(data.path(), &["--delivery", delivery, "-c", query]));
         text.lines().filter(|line| line.contains('|')).map(str::to_owned).collect::<Vec<_>>()
     };
     assert!(!sum("stock").is_empty());
@@ -336,7 +336,7 @@ fn a_join_whose_hash_table_does_not_fit_runs_in_chunks() {
     let join = |delivery| {
         let sums = "max(a.v + a.w + a.x + a.y) = max(b.v + b.w + b.x + b.y)";
         let query = format!("SELECT count(*), count(DISTINCT a.k % 100), {sums} FROM a JOIN b ON a.k = b.k");
-        sql(data.path(), &["--memory", "5MiB", "--delivery", delivery, "-c", &query])
+        sql(data.path(), &["--memory", "5MiB", "--delivery", delivery, "-c", query.as_str()])
     };
     let text = stdout(&join("out-of-order"));
     assert!(text.contains("| 1500000  | 100 "), "{text}");
