@@ -60,10 +60,8 @@ struct Shared {
     /// The pool's bytes at first, and now.
     most: u64,
     pool_bytes: AtomicU64,
-    /// The fewest since the allocator gave back last.
-    least: AtomicU64,
-    /// Held by who changes it.
-    resizing: Mutex<()>,
+    /// Held by who changes it: the fewest since the allocator gave back last.
+    least: Mutex<u64>,
     /// The heap when the session began.
     before: u64,
     /// What the heap is taken to need, and when that was looked at last, in milliseconds.
@@ -82,8 +80,7 @@ impl Budget {
             pool,
             most,
             pool_bytes: AtomicU64::new(most),
-            least: AtomicU64::new(most),
-            resizing: Mutex::new(()),
+            least: Mutex::new(most),
             before: heap_unsafe::in_use(),
             expected: AtomicU64::new(0),
             looked: AtomicU64::new(0),
@@ -177,16 +174,15 @@ impl Shared {
         if (now..now + step).contains(&left) {
             return;
         }
-        let Some(_resizing) = self.resizing.try_lock() else { return };
+        let Some(mut least) = self.least.try_lock() else { return };
         // A step less than that, so that the next batches find room.
         let bytes = if left < now { left.saturating_sub(step).max(floor) } else { left };
         if self.pool.resize(bytes).is_ok() {
             self.pool_bytes.store(bytes, Relaxed);
         }
-        let least = self.least.load(Relaxed).min(bytes);
-        let grown = bytes >= least + 3 * step;
-        self.least.store(if grown { bytes } else { least }, Relaxed);
-        if grown {
+        *least = bytes.min(*least);
+        if bytes >= *least + 3 * step {
+            *least = bytes;
             // The allocator keeps what statements have freed.
             heap_unsafe::give_back();
         }

@@ -212,8 +212,8 @@ typedef struct pagecast_resized {
    */
   uint32_t frames;
   /*
-   Pages above these that are pinned, on their way or unwritten now. Their memory is given back
-   when they are done with and others are loaded, or by the next call.
+   Pages beyond these that are pinned, on their way or unwritten now. Their memory is given
+   back when they are done with and others are loaded, or by the next call.
    */
   uint32_t held;
 } pagecast_resized;

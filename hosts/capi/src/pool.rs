@@ -238,8 +238,8 @@ pub unsafe extern "C" fn pagecast_pool_close(pool: *mut PoolHandle) -> Status {
 pub struct Resized {
     /// How many pages the pool holds from now on.
     pub frames: u32,
-    /// Pages above these that are pinned, on their way or unwritten now. Their memory is given back
-    /// when they are done with and others are loaded, or by the next call.
+    /// Pages beyond these that are pinned, on their way or unwritten now. Their memory is given
+    /// back when they are done with and others are loaded, or by the next call.
     pub held: u32,
 }
 

@@ -109,10 +109,7 @@ impl ColumnBytes {
         let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.pool_metrics.add(&read.stats);
         let data = read.data.into_iter();
-        Ok(match room {
-            Some(room) => data.map(|data| Bytes::from_owner(Roomed { data, _room: Arc::clone(&room) })).collect(),
-            None => data.map(Bytes::from).collect(),
-        })
+        Ok(data.map(|data| Bytes::from_owner(Roomed { data, _room: room.clone() })).collect())
     }
 }
 
@@ -124,10 +121,10 @@ impl Drop for ColumnBytes {
     }
 }
 
-/// Bytes, and the room that they have.
+/// Bytes, and the room that they have if anybody was asked for it.
 struct Roomed {
     data: Vec<u8>,
-    _room: Room,
+    _room: Option<Room>,
 }
 
 impl AsRef<[u8]> for Roomed {

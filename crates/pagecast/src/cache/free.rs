@@ -32,9 +32,9 @@ const BATCH: usize = 64;
 
 /// Frames without a page.
 ///
-/// Invariants, under the lock: (F1) no more frames are in use than `count`, or none is free and
-/// `draining` says so. (F2) A frame's memory is given back before the frame is retired, by who owns
-/// it. (F3) All frames in use are below `span`.
+/// Invariants, under the lock: (F1) beside those that somebody looks for no more frames are in use
+/// than `count`, or none is free and `draining` says so. (F2) A frame's memory is given back before
+/// the frame is retired, by who owns it. (F3) All frames in use are below `span`.
 pub(super) struct FreeFrames {
     lists: Mutex<Lists>,
     /// Frames to be in use. Changed under the lock, read without it where an old value does no

@@ -163,11 +163,14 @@ def test_a_query_that_fails_in_its_middle_says_so(connection: pagecast.Connectio
     assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
 
 
+# Takes more than the least that statements have.
+HUNGRY = "SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON a.value = b.value"
+
+
 def test_memory_of_queries_is_bounded(data: Path) -> None:
-    hungry = "SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON a.value = b.value"
     with pagecast.connect(data, memory="16MiB") as connection:
         with pytest.raises(pagecast.SqlError, match="Resources exhausted"):
-            connection.sql(hungry).to_arrow()
+            connection.sql(HUNGRY).to_arrow()
         assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
 
 
@@ -179,9 +182,8 @@ def test_rows_that_a_program_keeps_are_its_own() -> None:
         assert second.slice(19_999_999).to_pylist() == [{"value": 19_999_999, "less": -19_999_999}]
         assert first.nbytes == 160_000_000
         del first, second
-        hungry = "SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON a.value = b.value"
         with pytest.raises(pagecast.SqlError, match="Resources exhausted"):
-            connection.sql(hungry).to_arrow()
+            connection.sql(HUNGRY).to_arrow()
 
 
 def test_a_broken_table_warns(data: Path, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ impl Cache {
         }
     }
 
-    /// The same for what could not be moved then, unless somebody else is at it.
+    /// The same for what could not be taken then, unless somebody else is at it.
     pub(in crate::cache) fn drain_slabs(&self) {
         if let Some(tuples) = &self.tuples
             && let Some(_border) = tuples.border.try_lock()

@@ -39,8 +39,8 @@ def connect(
 
     `memory` is for pages of files and for statements together, in bytes or as `"4GiB"`; without it
     half of what the machine or the process's group has. `flash` is a folder and a size: copies of
-    pages of object stores on a local device, which stay for the next connection.
-    `flash_writes` bounds the bytes that are written there a second, on average.
+    pages of object stores on a local device, which stay for the next connection. `flash_writes`
+    bounds the bytes that are written there a second, on average.
 
     `policy` and `seed` are the pool's replacement policy. `delivery` is the order in which row
     groups come where the statement does not say: `"out-of-order"` is what is in memory first,
