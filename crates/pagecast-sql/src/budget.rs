@@ -8,8 +8,8 @@
 //!
 //! It is the heap that counts, since DataFusion's account of what its operators keep has gaps:
 //! texts in an `array_agg`, what a function makes, batches on their way, both copies while a join
-//! makes one batch of its side. That account has a limit too, a fifth lower: operators that reach
-//! it go to disk ([`Budget::of_operators`]).
+//! makes one batch of its side. That account has a limit too, two fifths lower: operators that
+//! reach it go to disk ([`Budget::of_operators`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Budget {
 
     /// Most bytes that DataFusion's operators may account for.
     pub(crate) fn of_operators(total: u64) -> u64 {
-        heap_of(total) / 5 * 4
+        heap_of(total) / 5 * 3
     }
 
     /// Bytes that may be made at once.
@@ -113,13 +113,17 @@ impl Budget {
         self.heap().is_none_or(|most| own.saturating_add(more) <= most / SMALL)
     }
 
-    /// Whether `more` bytes fit in beside what others hold. An eighth is left for what they become:
-    /// a row group is larger once it is decoded.
+    /// Whether `more` bytes fit in beside what others hold, and what they become.
     pub(crate) fn has_room(&self, more: u64) -> bool {
         let Some(shared) = &self.0 else { return true };
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
         let (taken, most) = (shared.taken(), heap_of(shared.total));
-        taken.saturating_sub(own).saturating_add(more) <= most - (most / 8).min(LEAST)
+        taken.saturating_sub(own).saturating_add(more) <= most - left_to_decode(most)
+    }
+
+    /// Bytes that are left for what row groups become while they are decoded.
+    pub(crate) fn left_to_decode(&self) -> u64 {
+        self.heap().map_or(u64::MAX, left_to_decode)
     }
 
     /// Most bytes of row groups that are read and not decoded yet.
@@ -153,6 +157,11 @@ impl Budget {
 /// The pool's floor in a budget.
 fn floor(total: u64) -> u64 {
     (total / FLOOR).max(SMALLEST_POOL).min(total)
+}
+
+/// What is left for row groups that are larger once they are decoded.
+fn left_to_decode(most: u64) -> u64 {
+    (most / 8).min(LEAST)
 }
 
 /// Most bytes of the heap in a budget.

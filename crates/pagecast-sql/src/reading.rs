@@ -43,24 +43,26 @@ impl Reading {
         Self { budget, read: Arc::default() }
     }
 
-    async fn wait(&self, bytes: u64) -> Result<Read> {
+    /// With pages of so many bytes `decoded` at once.
+    async fn wait(&self, bytes: u64, decoded: u64) -> Result<Read> {
+        let more = bytes.saturating_add(decoded.saturating_sub(self.budget.left_to_decode()));
         if !self.budget.is_small(bytes.saturating_mul(DECODED)) {
             let begun = Instant::now();
-            while !self.has_room(bytes) && begun.elapsed() < PATIENCE {
+            while !self.has_room(bytes, more) && begun.elapsed() < PATIENCE {
                 sleep(LOOKS).await;
             }
         }
-        self.take(bytes)
+        self.take(bytes, more)
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64, more: u64) -> bool {
         let own = Held::current().map_or(0, |held| held.read().load(Relaxed));
         let others = self.read.load(Relaxed).saturating_sub(own);
-        (others == 0 || others.saturating_add(bytes) <= self.budget.of_reads()) && self.budget.has_room(bytes)
+        (others == 0 || others.saturating_add(bytes) <= self.budget.of_reads()) && self.budget.has_room(more)
     }
 
-    fn take(&self, bytes: u64) -> Result<Read> {
-        self.budget.check_read(bytes)?;
+    fn take(&self, bytes: u64, more: u64) -> Result<Read> {
+        self.budget.check_read(more)?;
         let held = Held::current().unwrap_or_default();
         [&self.read, held.read()].into_iter().for_each(|count| _ = count.fetch_add(bytes, Relaxed));
         Ok(Read { bytes, all: Arc::clone(&self.read), held })
@@ -68,8 +70,8 @@ impl Reading {
 }
 
 impl ReadRoom for Reading {
-    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<Room>> {
-        self.wait(bytes).map(|read| read.map(|read| Arc::new(read) as _)).boxed()
+    fn room(&self, bytes: u64, decoded: u64) -> BoxFuture<'_, Result<Room>> {
+        self.wait(bytes, decoded).map(|read| read.map(|read| Arc::new(read) as _)).boxed()
     }
 }
 
@@ -97,18 +99,22 @@ mod tests {
         // More than all other tests of this program take.
         const LIMIT: u64 = 16 << 30;
         let reading = Reading::new(budget(LIMIT));
-        let first = reading.room(LIMIT * 3 / 4).await.unwrap();
+        let first = reading.room(LIMIT * 3 / 4, 0).await.unwrap();
         // A small one never waits.
-        assert!(reading.room(1 << 20).now_or_never().unwrap().is_ok());
-        let mut second = reading.room(LIMIT / 2);
+        assert!(reading.room(1 << 20, 0).now_or_never().unwrap().is_ok());
+        let mut second = reading.room(LIMIT / 2, 0);
         assert!((&mut second).now_or_never().is_none());
         drop(first);
         let second = second.await.unwrap();
         // As much as there is, after a while; and no more.
-        let third = reading.room(LIMIT / 4 + LIMIT / 16).await.unwrap();
-        let error = reading.room(LIMIT).await.err().unwrap().to_string();
+        let third = reading.room(LIMIT / 4 + LIMIT / 16, 0).await.unwrap();
+        let error = reading.room(LIMIT, 0).await.err().unwrap().to_string();
         assert!(error.contains("reading a row group would make"), "{error}");
+        // Hundreds of columns, of which the pages do not fit in.
         drop((second, third));
+        let wide = reading.room(2 << 20, LIMIT).await.err().unwrap().to_string();
+        assert!(wide.contains("reading a row group would make"), "{wide}");
+        assert!(reading.room(2 << 20, LIMIT / 4).await.is_ok());
         assert_eq!(reading.read.load(Relaxed), 0);
     }
 }

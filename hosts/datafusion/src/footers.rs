@@ -7,15 +7,14 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
-use pagecast::{Relation, RelationId};
+use pagecast::{Pool, Relation, RelationId};
 use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
-use tokio::sync::OnceCell;
 
 use crate::error::HostError;
 use crate::guard::catch;
@@ -24,7 +23,8 @@ use crate::guard::catch;
 /// one request.
 const TAIL: u64 = 64 << 10;
 
-type Slot = Arc<OnceCell<Arc<ParquetMetaData>>>;
+/// The footer as long as anybody has it. Held by who loads it.
+type Slot = Arc<tokio::sync::Mutex<Weak<ParquetMetaData>>>;
 
 /// So many more are kept before it is looked again for those that nobody uses.
 const FEW: usize = 1024;
@@ -32,10 +32,21 @@ const FEW: usize = 1024;
 /// whoever reads a large table again and again keeps all of it.
 const UNUSED: u64 = 4;
 
+/// The part of the pool's memory that footers may take beside it, and the least that they may.
+const PART: u64 = 4;
+const LEAST: u64 = 16 << 20;
+
+/// Most bytes of footers beside a pool.
+pub(crate) fn most_bytes(pool: &Pool) -> u64 {
+    (pool.memory().total / PART).max(LEAST)
+}
+
 /// The footers of all files that were read through one pool.
 ///
 /// A file that changed loses its old footer when it is next loaded. Files come and go by their
-/// thousands where tables are rewritten: now and then those go that nobody uses.
+/// thousands where tables are rewritten: now and then those go that nobody uses. What does not fit
+/// in is kept only while somebody uses it, and read anew then: whoever reads all files of a table
+/// again and again would find none of them if the latest pushed out the others.
 #[derive(Debug)]
 pub(crate) struct Footers {
     kept: Mutex<Kept>,
@@ -51,6 +62,11 @@ struct Kept {
     used: u64,
     /// With so many it is looked for those that nobody uses.
     many: usize,
+    /// Bytes of those that are loaded, and the most.
+    bytes: u64,
+    most: u64,
+    /// After so many uses it may be looked again for room.
+    next_look: u64,
 }
 
 #[derive(Debug)]
@@ -59,6 +75,9 @@ struct Footer {
     slot: Slot,
     /// When it was used last, by [`Kept::used`].
     at: u64,
+    /// If it is loaded and there was room, and its bytes.
+    kept: Option<Arc<ParquetMetaData>>,
+    bytes: u64,
 }
 
 impl Kept {
@@ -72,55 +91,93 @@ impl Kept {
             _ => {}
         }
         if self.by_path.len() >= self.many {
-            let long_ago = self.used.saturating_sub(UNUSED * self.by_path.len() as u64);
-            self.by_path.retain(|_, footer| footer.at >= long_ago);
-            self.many = self.by_path.len() + (self.by_path.len() / 2).max(FEW);
+            self.let_go_unused();
         }
         let slot = Slot::default();
-        let footer = Footer { relation: relation.id(), slot: Arc::clone(&slot), at: self.used };
-        self.by_path.insert(relation.path().to_owned(), footer);
+        let footer = Footer { relation: relation.id(), slot: Arc::clone(&slot), at: self.used, kept: None, bytes: 0 };
+        if let Some(old) = self.by_path.insert(relation.path().to_owned(), footer) {
+            self.bytes -= old.bytes;
+        }
         slot
+    }
+
+    fn let_go_unused(&mut self) {
+        let long_ago = self.used.saturating_sub(UNUSED * self.by_path.len() as u64);
+        self.by_path.retain(|_, footer| footer.at >= long_ago);
+        self.bytes = self.by_path.values().map(|footer| footer.bytes).sum();
+        self.many = self.by_path.len() + (self.by_path.len() / 2).max(FEW);
+        self.next_look = self.used + self.by_path.len() as u64;
+    }
+
+    /// Keeps the footer of `slot` if there is room.
+    fn keep(&mut self, relation: &Relation, slot: &Slot, loaded: &Arc<ParquetMetaData>) {
+        let bytes = loaded.memory_size() as u64;
+        if self.bytes + bytes > self.most && self.used >= self.next_look {
+            self.let_go_unused();
+        }
+        let room = self.bytes + bytes <= self.most;
+        let footer = self.by_path.get_mut(relation.path()).filter(|footer| Arc::ptr_eq(&footer.slot, slot));
+        if let Some(footer) = footer.filter(|footer| room && footer.kept.is_none()) {
+            footer.kept = Some(Arc::clone(loaded));
+            footer.bytes = bytes;
+            self.bytes += bytes;
+        }
     }
 }
 
 impl Footers {
-    /// None yet. `pooled`: whether those of objects come through the pool.
-    pub(crate) fn new(pooled: bool) -> Self {
-        Self {
-            kept: Mutex::new(Kept { by_path: HashMap::new(), used: 0, many: FEW }),
-            bytes_read: AtomicU64::new(0),
-            pooled,
-        }
+    /// None yet, and `most` bytes at any time. `pooled`: whether those of objects come through the
+    /// pool.
+    pub(crate) fn new(pooled: bool, most: u64) -> Self {
+        let kept = Kept { by_path: HashMap::new(), used: 0, many: FEW, bytes: 0, most, next_look: 0 };
+        Self { kept: Mutex::new(kept), bytes_read: AtomicU64::new(0), pooled }
     }
 
     /// The footer and page index of this generation of the file; read the first time, however many
     /// ask at once.
     pub(crate) async fn load(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
-        let load = async || {
-            let (file, pooled) = (relation.clone(), self.pooled);
-            let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
-            let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
-            let (footer, bytes) = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
-            self.bytes_read.fetch_add(bytes, Relaxed);
-            Ok(Arc::new(footer))
-        };
-        slot.get_or_try_init(load).await.cloned()
+        let mut held = slot.lock().await;
+        if let Some(footer) = held.upgrade() {
+            return Ok(footer);
+        }
+        let (file, pooled) = (relation.clone(), self.pooled);
+        let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
+        let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
+        let loaded = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
+        let footer = self.loaded(relation, &slot, loaded);
+        *held = Arc::downgrade(&footer);
+        Ok(footer)
     }
 
     /// [`load`](Self::load) for who plans, and may wait.
     pub(crate) fn load_blocking(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
-        if let Some(footer) = slot.get() {
-            return Ok(Arc::clone(footer));
+        // Somebody else may load it now, too.
+        let mut held = slot.try_lock();
+        if let Some(footer) = held.as_ref().ok().and_then(|held| held.upgrade()) {
+            return Ok(footer);
         }
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
-        let (footer, bytes) = catch(|| decode(relation, self.pooled)).map_err(stopped)??;
+        let loaded = catch(|| decode(relation, self.pooled)).map_err(stopped)??;
+        let footer = self.loaded(relation, &slot, loaded);
+        if let Ok(held) = &mut held {
+            **held = Arc::downgrade(&footer);
+        }
+        Ok(footer)
+    }
+
+    /// Counts what was read for a footer, and keeps it if there is room.
+    fn loaded(
+        &self,
+        relation: &Relation,
+        slot: &Slot,
+        (footer, bytes): (ParquetMetaData, u64),
+    ) -> Arc<ParquetMetaData> {
         self.bytes_read.fetch_add(bytes, Relaxed);
         let footer = Arc::new(footer);
-        // Somebody else may load it now, too.
-        _ = slot.set(Arc::clone(&footer));
-        Ok(footer)
+        self.kept.lock().keep(relation, slot, &footer);
+        footer
     }
 
     fn slot(&self, relation: &Relation) -> Slot {
@@ -129,8 +186,7 @@ impl Footers {
 
     /// Bytes of memory that decoded footers and page indexes take.
     pub(crate) fn memory(&self) -> u64 {
-        let kept = self.kept.lock();
-        kept.by_path.values().filter_map(|footer| footer.slot.get()).map(|footer| footer.memory_size() as u64).sum()
+        self.kept.lock().bytes
     }
 
     /// Bytes that were read to load them.
@@ -215,8 +271,10 @@ pub fn check_footer(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetErr
 mod tests {
     use std::path::Path;
 
+    use datafusion::arrow::array::{Int64Array, RecordBatch};
+    use pagecast::PoolOptions;
     use pagecast::storage::{Device, MemoryFiles};
-    use pagecast::{Pool, PoolOptions};
+    use parquet::arrow::ArrowWriter;
 
     use super::*;
 
@@ -225,7 +283,7 @@ mod tests {
     fn footers_that_nobody_uses_are_let_go() {
         let files = MemoryFiles::new();
         let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files.clone(), None)));
-        let (pool, footers) = (pool.expect("a pool"), Footers::new(false));
+        let (pool, footers) = (pool.expect("a pool"), Footers::new(false, u64::MAX));
         for round in 0..200 {
             let slots = || {
                 let slot = |number: usize| {
@@ -242,5 +300,38 @@ mod tests {
         }
         let kept = footers.kept.lock().by_path.len();
         assert!(kept < 5_000, "{kept} footers are kept");
+    }
+
+    /// 30 files of a table are read in turns; there is room for the footers of ten.
+    #[test]
+    fn footers_take_no_more_than_they_may() {
+        let files = MemoryFiles::new();
+        let pool = Pool::new(PoolOptions::default().memory(8 << 20).device(Device::new(files.clone(), None)));
+        let pool = pool.expect("a pool");
+        let relations: Vec<_> = (0..30).map(|number| open(&files, &pool, number)).collect();
+        let size = Footers::new(false, u64::MAX).load_blocking(&relations[0]).expect("a footer").memory_size() as u64;
+        let footers = Footers::new(false, 10 * size + size / 2);
+        let read_in_a_round = || {
+            let before = footers.bytes_read();
+            for relation in &relations {
+                footers.load_blocking(relation).expect("a footer");
+                assert!(footers.memory() <= 10 * size + size / 2);
+            }
+            footers.bytes_read() - before
+        };
+        let all = read_in_a_round();
+        for _ in 0..5 {
+            assert_eq!(read_in_a_round(), all / 3 * 2, "ten stay where they are");
+        }
+    }
+
+    fn open(files: &MemoryFiles, pool: &Pool, number: usize) -> Relation {
+        let column = Arc::new(Int64Array::from(vec![number as i64; 10])) as _;
+        let batch = RecordBatch::try_from_iter([("c", column)]).expect("a batch");
+        let mut data = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut data, batch.schema(), None).expect("a writer");
+        writer.write(&batch).and_then(|()| writer.close()).expect("a file");
+        files.write(number.to_string(), data);
+        pool.open(Path::new(&number.to_string())).expect("it is there")
     }
 }

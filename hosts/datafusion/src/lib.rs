@@ -61,6 +61,7 @@
 //! anew, unless the session's cache of listings has a time to live. A file that changes while a
 //! query reads it fails that query alone.
 
+mod at_once;
 mod bounds;
 mod chunks;
 mod cooperative;
@@ -400,9 +401,9 @@ pub fn install_with(
         return Err(HostError::Installed { session: state.session_id().to_owned() });
     }
     let host = Arc::new(Host {
+        footers: footers::Footers::new(options.plans, footers::most_bytes(&pool)),
         pool,
         options,
-        footers: footers::Footers::new(options.plans),
         files: LocalFileSystem::new(),
         runtime: Arc::clone(state.runtime_env()),
         unregistered: AtomicU64::new(0),

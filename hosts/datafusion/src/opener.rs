@@ -121,7 +121,7 @@ impl Opener {
         // As before any read: it begins by taking every page that is resident, and none of them
         // needs to stay for it.
         ticket.asked(&ranges);
-        let data = of_file.bytes.read(&ranges, ticket.scan()).await?;
+        let data = of_file.bytes.read(&ranges, Some(&footer), ticket.scan()).await?;
         let decoder = self.decoder(&of_file.columns, number, (ranges, data))?;
         left.count(of_file.bytes.file_metrics());
         Ok(Some(self.rows(decoder, of_file)))

@@ -21,6 +21,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::Host;
+use crate::at_once::decoded_at_once;
 use crate::guard::Reading;
 use crate::metrics::PoolMetrics;
 use crate::room::Room;
@@ -58,6 +59,7 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
         Ok(Box::new(PoolReader {
             bytes: ColumnBytes::new(&self.host, relation, location, (metrics, partition), &self.reading),
             row_groups: file.extension::<RowGroups>().cloned(),
+            footer: None,
             ticket: file.extensions.get_arc::<Ticket>(),
         }))
     }
@@ -97,12 +99,18 @@ impl ColumnBytes {
         &self.file_metrics
     }
 
-    /// Reads for `scan`, if it is registered.
-    pub(crate) async fn read(&self, ranges: &[Range<u64>], scan: Option<ScanId>) -> ParquetResult<Vec<Bytes>> {
+    /// Reads for `scan`, if it is registered. The ranges are of a file that `footer` describes.
+    pub(crate) async fn read(
+        &self,
+        ranges: &[Range<u64>],
+        footer: Option<&ParquetMetaData>,
+        scan: Option<ScanId>,
+    ) -> ParquetResult<Vec<Bytes>> {
         self.reading.begins(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let decoded = footer.map_or(0, |footer| decoded_at_once(footer, ranges));
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
-        let room = self.host.room.room(requested).await;
+        let room = self.host.room.room(requested, decoded).await;
         let room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
         self.file_metrics.bytes_scanned.add(requested as usize);
         let read = self.relation.read(ranges, scan).await;
@@ -137,6 +145,8 @@ impl AsRef<[u8]> for Roomed {
 struct PoolReader {
     bytes: ColumnBytes,
     row_groups: Option<RowGroups>,
+    /// Once it was asked for.
+    footer: Option<Arc<ParquetMetaData>>,
     /// The row groups' place in their scan. Dropped with the reader, which ends what was planned
     /// for them.
     ticket: Option<Arc<Ticket>>,
@@ -145,7 +155,7 @@ struct PoolReader {
 impl PoolReader {
     async fn read(&self, ranges: &[Range<u64>]) -> ParquetResult<Vec<Bytes>> {
         let scan = self.ticket.as_ref().and_then(|ticket| ticket.scan());
-        self.bytes.read(ranges, scan).await
+        self.bytes.read(ranges, self.footer.as_deref(), scan).await
     }
 }
 
@@ -176,15 +186,16 @@ impl AsyncFileReader for PoolReader {
         &'a mut self,
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        async {
+        async move {
             let of = &self.bytes;
             let _timer = of.file_metrics.metadata_load_time.timer();
             of.reading.begins(of.partition, of.relation.path());
             let footer = of.host.footers.load(&of.relation).await?;
-            match &self.row_groups {
-                Some(row_groups) => row_groups.of(footer),
-                None => Ok(footer),
-            }
+            let footer = match &self.row_groups {
+                Some(row_groups) => row_groups.of(footer)?,
+                None => footer,
+            };
+            Ok(Arc::clone(self.footer.insert(footer)))
         }
         .boxed()
     }

@@ -11,12 +11,13 @@ pub type Room = Arc<dyn Any + Send + Sync>;
 
 /// Who is asked before column data is read into memory beside the pool.
 pub trait ReadRoom: Send + Sync {
-    /// Waits until there is room for so many bytes. What it gives is held as long as they are.
+    /// Waits until there is room for so many bytes, of which so many more are `decoded` at once.
+    /// What it gives is held as long as the bytes are.
     ///
     /// # Errors
     ///
     /// There is no room, which ends the query that asks.
-    fn room(&self, bytes: u64) -> BoxFuture<'_, Result<Room>>;
+    fn room(&self, bytes: u64, decoded: u64) -> BoxFuture<'_, Result<Room>>;
 }
 
 /// Who is asked, if anybody is.
@@ -29,9 +30,9 @@ impl Asked {
         let _ = self.0.set(room);
     }
 
-    pub(crate) async fn room(&self, bytes: u64) -> Result<Option<Room>> {
+    pub(crate) async fn room(&self, bytes: u64, decoded: u64) -> Result<Option<Room>> {
         match self.0.get() {
-            Some(room) => room.room(bytes).await.map(Some),
+            Some(room) => room.room(bytes, decoded).await.map(Some),
             None => Ok(None),
         }
     }
