@@ -26,7 +26,7 @@ fn read(stream: u32, block: u32) -> Record {
 fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
     let run = Run { first: 0, blocks, position: 0, span: u64::from(blocks) };
     let parts = vec![(RelationId(1), Extent::Runs(vec![run]))];
-    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts };
+    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts, template: None };
     let mut records = vec![Record { stream, action: Action::Register(Box::new(registration)) }];
     for block in 0..blocks {
         let page = PageId::new(RelationId(1), block);

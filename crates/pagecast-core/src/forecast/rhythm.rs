@@ -1,0 +1,189 @@
+//! When one query comes again: a rhythm, learned from when it came.
+//!
+//! Source: none; the patterns are those of CAB (van Renen and Leis, PVLDB 16(6), 2023), and the
+//! mean with its deviation is what TCP keeps of round trips (Jacobson 1988). Gaps between starts
+//! are of two kinds. A *short* one is from run to run while the query comes; a *long* one is from
+//! the first run of a stretch to the first of the next, over a night or between bursts. A gap of
+//! three times the short one begins a new stretch. A third estimate is the *delay* after the last
+//! change of the query's table; it serves where it errs less than the gaps do.
+//!
+//! Suits dashboards that refresh, reports by the clock, office hours, bursts, and reports after
+//! loads. Says little of queries that come at random: their spread is as large as their gap, and
+//! they are expected no sooner than that.
+//!
+//! Cost: a few operations for each start. 64 bytes, plain numbers. Times are local seconds since the
+//! epoch, so that a day is the user's day.
+
+/// What stays of a mean when a new value comes.
+const KEEP: f32 = 0.7;
+/// A gap so many times the short one is an absence.
+const ABSENCE: f32 = 3.0;
+/// An expectation has failed when it is overdue by so many deviations, and by so much of the gap.
+const DEVIATIONS: f32 = 3.0;
+const OF_GAP: f32 = 0.2;
+
+/// Seconds, their decayed mean and mean deviation; a mean of 0 is one of nothing.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+struct Usual {
+    mean: f32,
+    deviation: f32,
+}
+
+impl Usual {
+    fn is_known(self) -> bool {
+        self.mean > 0.0
+    }
+
+    fn learn(&mut self, seconds: f32) {
+        if self.is_known() {
+            self.deviation = KEEP * self.deviation + (1.0 - KEEP) * (seconds - self.mean).abs();
+            self.mean = KEEP * self.mean + (1.0 - KEEP) * seconds;
+        } else {
+            *self = Self { mean: seconds, deviation: 0.0 };
+        }
+        // A mean of 0 would be unknown.
+        self.mean = self.mean.max(f32::MIN_POSITIVE);
+    }
+}
+
+/// The next start of a query.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NextStart {
+    /// When, in local seconds since the epoch.
+    pub at: f64,
+    /// By how many seconds it is usually earlier or later.
+    pub spread: f32,
+    /// After so many seconds without a start it has failed.
+    pub window: f32,
+}
+
+/// What is known of when a query comes.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Rhythm {
+    /// The last start; 0 before the first.
+    last: f64,
+    /// The first start of the stretch that goes on.
+    stretch: f64,
+    /// The last change of its table.
+    changed: f64,
+    short: Usual,
+    long: Usual,
+    delay: Usual,
+    /// How far gaps and delay were off, in seconds.
+    errors: [f32; 2],
+    /// Whether the last gap was an absence.
+    absent: bool,
+}
+
+impl Usual {
+    const UNKNOWN: Self = Self { mean: 0.0, deviation: 0.0 };
+}
+
+impl Rhythm {
+    /// Of a query that has not come yet.
+    pub const NEW: Self = Self {
+        last: 0.0,
+        stretch: 0.0,
+        changed: 0.0,
+        short: Usual::UNKNOWN,
+        long: Usual::UNKNOWN,
+        delay: Usual::UNKNOWN,
+        errors: [0.0; 2],
+        absent: false,
+    };
+
+    /// The last start in local seconds since the epoch; 0 before the first.
+    pub fn last(&self) -> f64 {
+        self.last
+    }
+
+    /// The longest gap in seconds that it is known to come after; 0 before the second start.
+    pub fn longest_gap(&self) -> f32 {
+        self.short.mean.max(self.long.mean)
+    }
+
+    /// The query starts at `at`.
+    pub fn starts(&mut self, at: f64) {
+        if self.last > 0.0 {
+            let gap = ((at - self.last) as f32).max(0.0);
+            self.weigh(at, gap);
+            self.learn(at, gap);
+        } else {
+            self.stretch = at;
+        }
+        self.last = at;
+    }
+
+    /// Its table has changed at `at`.
+    pub fn changes(&mut self, at: f64) {
+        self.changed = at;
+    }
+
+    /// How far off either estimate was.
+    fn weigh(&mut self, at: f64, gap: f32) {
+        let mut miss = |which: usize, by: f32| self.errors[which] = KEEP * self.errors[which] + (1.0 - KEEP) * by.abs();
+        if self.changed > self.last && self.delay.is_known() {
+            miss(0, gap - self.short.mean);
+            miss(1, (at - self.changed) as f32 - self.delay.mean);
+        }
+    }
+
+    fn learn(&mut self, at: f64, gap: f32) {
+        if self.changed > self.last {
+            self.delay.learn((at - self.changed) as f32);
+        }
+        let is_absence = self.short.is_known() && gap > ABSENCE * self.short.mean;
+        if is_absence && self.absent {
+            // Twice in a row: it comes more seldom now.
+            self.short = Usual::default();
+            self.short.learn(gap);
+            self.stretch = at;
+        } else if is_absence {
+            self.long.learn((at - self.stretch) as f32);
+            self.stretch = at;
+        } else if self.short.is_known() && gap * ABSENCE < self.short.mean {
+            // What was known was an absence.
+            if !self.long.is_known() {
+                self.long.learn(self.short.mean);
+            }
+            self.short = Usual::default();
+            self.short.learn(gap);
+            self.stretch = self.last;
+        } else {
+            self.short.learn(gap);
+        }
+        self.absent = is_absence;
+    }
+
+    /// The first start expected after `after`; `None` before the second start.
+    pub fn next(&self, after: f64) -> Option<NextStart> {
+        if !self.short.is_known() {
+            return None;
+        }
+        if self.follows_changes() && self.changed > self.last {
+            let by_delay = self.from(self.changed, self.delay);
+            if by_delay.at > after {
+                return Some(by_delay);
+            }
+        }
+        let by_gap = self.from(self.last, self.short);
+        if by_gap.at > after {
+            return Some(by_gap);
+        }
+        let (from, gap) = if self.long.is_known() { (self.stretch, self.long) } else { (self.last, self.short) };
+        // The first multiple that lies ahead.
+        let passed = ((after - from) / f64::from(gap.mean)) as u64 + 1;
+        let first = self.from(from, gap);
+        Some(NextStart { at: from + passed as f64 * f64::from(gap.mean), ..first })
+    }
+
+    /// Whether it rather comes after changes of its table than by the clock.
+    fn follows_changes(&self) -> bool {
+        self.delay.is_known() && self.errors[1] < self.errors[0]
+    }
+
+    fn from(&self, at: f64, usual: Usual) -> NextStart {
+        let window = DEVIATIONS * usual.deviation + OF_GAP * usual.mean;
+        NextStart { at: at + f64::from(usual.mean), spread: usual.deviation, window }
+    }
+}
