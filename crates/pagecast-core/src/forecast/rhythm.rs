@@ -19,8 +19,8 @@ const KEEP: f32 = 0.7;
 /// A gap so many times the short one is an absence.
 const ABSENCE: f32 = 3.0;
 /// An expectation has failed when it is overdue by so many deviations, and by so much of the gap.
-const DEVIATIONS: f32 = 3.0;
-const OF_GAP: f32 = 0.2;
+const DEVIATIONS: f32 = 2.0;
+const OF_GAP: f32 = 0.1;
 
 /// Seconds, their decayed mean and mean deviation; a mean of 0 is one of nothing.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]

@@ -12,7 +12,7 @@ const FIRST: f32 = 0.5;
 /// A template that is trusted less is not expected.
 const LEAST: f32 = 0.1;
 /// After so many forecasts that failed one after the other it is not expected before it has come.
-const PATIENCE: u32 = 4;
+const PATIENCE: u32 = 2;
 
 /// A query that may come back. Plain data of fixed size, for memory that processes share and for
 /// files.
