@@ -12,7 +12,7 @@
 //!
 //! Suits work that repeats. Of work that does not it learns nothing and expects nothing. Cost: a
 //! start or an end of a query looks at 8 templates, a review at all; nothing on the path of a page.
-//! Memory: a template takes [`Template::BYTES`], 1,024 of them 144 KiB, beside one expected scan
+//! Memory: a template takes [`Template::BYTES`], 1,024 of them 120 KiB, beside one expected scan
 //! each in the predictor. All of it is given and never grows.
 
 mod rhythm;

@@ -64,14 +64,29 @@ pub(crate) fn stretch(first: u32, blocks: u32) -> Run {
 
 /// A scan of `kind` registers for the blocks of `relation` that `run` has.
 pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, run: Run) {
+    begin_known(program, kind, relation, run, None);
+}
+
+fn begin_known(program: &mut Program, kind: u8, relation: RelationId, run: Run, template: Option<u64>) {
     let extent = Extent::Runs(vec![run]);
-    program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent, template: None })));
+    program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent, template })));
 }
 
 /// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at
 /// its end.
 pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
-    begin(program, SEQUENTIAL, relation, stretch(first, blocks));
+    scan_known(program, relation, (first, blocks), report, None);
+}
+
+/// As [`scan`], of a query that may come again.
+pub(crate) fn scan_known(
+    program: &mut Program,
+    relation: RelationId,
+    (first, blocks): (u32, u32),
+    report: u32,
+    template: Option<u64>,
+) {
+    begin_known(program, SEQUENTIAL, relation, stretch(first, blocks), template);
     for done in 1..=blocks {
         program.push(Step::Scan(PageId::new(relation, first + done - 1)));
         if done % report == 0 || done == blocks {
