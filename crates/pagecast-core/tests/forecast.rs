@@ -62,8 +62,8 @@ fn bursts_come_again_as_a_whole() {
 fn a_new_gap_is_learned_soon() {
     let slower = rhythm([0.0, 60.0, 120.0, 180.0, 780.0, 1380.0]);
     assert_eq!(next(&slower, 1380.0), 1980.0, "two absences in a row are the gap");
-    let faster = rhythm([0.0, 600.0, 1200.0, 1260.0]);
-    assert_eq!(next(&faster, 1260.0), 1320.0);
+    let faster = rhythm([0.0, 600.0, 1200.0, 1260.0, 1320.0]);
+    assert_eq!(next(&faster, 1320.0), 1380.0);
 }
 
 #[test]
@@ -211,8 +211,34 @@ fn one_off_queries_do_not_drive_out_what_comes_back() {
 }
 
 #[test]
+fn what_was_learned_outlives_the_process() {
+    let mut known = Known::new(64);
+    (0..10).for_each(|n| known.run(7, n * 600));
+    let words: Vec<_> = known.templates.iter().map(Template::to_words).collect();
+    let mut again = Known::new(0);
+    again.templates = words.iter().map(Template::from_words).collect();
+    let (before, after) = (known.template(7).unwrap(), again.template(7).unwrap());
+    assert_eq!((after.rhythm(), after.due(), after.trust()), (before.rhythm(), before.due(), before.trust()));
+    assert_eq!((after.outcomes(), after.scan()), (before.outcomes(), None));
+    // The host knows what it will read.
+    let run = [Run { first: 0, blocks: 20, position: 0, span: 20 }];
+    let parts = [Part { relation: RelationId(7), pages: Pages::Runs(&run) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 20, parts: &parts };
+    let (mut forecast, registry) = again.forecast();
+    assert!(forecast.expects(7, &spec, registry, 5500) && !forecast.expects(8, &spec, registry, 5500));
+    assert!(again.wanted(7, 5500).is_some_and(|ticks| (500..700).contains(&ticks)));
+    // Words that make no sense are no template, and do no harm.
+    for (at, bad) in (2..12).flat_map(|at| [f64::NAN, f64::INFINITY, -1.0].map(|bad| (at, bad.to_bits()))) {
+        let mut words = before.to_words();
+        words[at] = bad;
+        let template = Template::from_words(&words);
+        assert!(template == Template::EMPTY, "word {at}: {template:?}");
+    }
+}
+
+#[test]
 fn a_template_takes_what_is_said() {
-    assert_eq!(1024 * Template::BYTES, 120 << 10);
+    assert_eq!(1024 * Template::BYTES, 128 << 10);
     let mut none = Known::new(0);
     none.run(1, 5);
     assert_eq!(none.expected(), 0);

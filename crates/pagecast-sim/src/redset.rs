@@ -28,7 +28,7 @@ use crate::generate::Generated;
 use crate::generate::program::{Program, Step, interleave, scan_known};
 use pagecast_core::RelationId;
 use pagecast_core::forecast::Clock;
-use pagecast_core::random::{Random, hash};
+use pagecast_core::random::Random;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
@@ -161,7 +161,7 @@ fn programs(queries: &[Query], largest: &HashMap<u64, f64>, options: &RedsetOpti
             let relation = RelationId(*relations.entry(*table).or_insert(next));
             let size = pages(largest[table]) as u32;
             // A query that scans several tables is known by each.
-            let template = query.fingerprint.map(|fingerprint| fingerprint ^ hash(*table));
+            let template = query.fingerprint.map(|fingerprint| fingerprint ^ Random::new(*table).next());
             let first = match template {
                 Some(template) => Random::new(options.seed ^ template).below(size - blocks + 1),
                 None => random.below(size - blocks + 1),

@@ -12,7 +12,7 @@
 //!
 //! Suits work that repeats. Of work that does not it learns nothing and expects nothing. Cost: a
 //! start or an end of a query looks at 8 templates, a review at all; nothing on the path of a page.
-//! Memory: a template takes [`Template::BYTES`], 1,024 of them 120 KiB, beside one expected scan
+//! Memory: a template takes [`Template::BYTES`], 1,024 of them 128 KiB, beside one expected scan
 //! each in the predictor. All of it is given and never grows.
 
 mod rhythm;
@@ -21,7 +21,7 @@ mod template;
 pub use rhythm::{NextStart, Rhythm};
 pub use template::Template;
 
-use crate::predictor::{Expectation, Registry};
+use crate::predictor::{Expectation, Registry, ScanSpec};
 use crate::sync::atomic::AtomicU64;
 use crate::{ScanId, Tick};
 
@@ -106,6 +106,28 @@ impl<'a> Forecast<'a> {
             }
             None => _ = registry.finish(scan, now),
         }
+    }
+
+    /// Expects a query with what its next run will read, where a host knows that better than the
+    /// last run tells: row groups that came since, or all of it after a restart. Whether it is
+    /// expected now: a query that is not known, not due or not trusted is not, nor one for which
+    /// the registry has no room.
+    pub fn expects<M: AsRef<[AtomicU64]> + Clone>(
+        &mut self,
+        fingerprint: u64,
+        scan: &ScanSpec<'_>,
+        registry: &mut Registry<M>,
+        now: Tick,
+    ) -> bool {
+        let (clock, at) = (self.clock, self.clock.seconds(now));
+        let known = self.set(fingerprint).iter_mut().find(|template| template.is(fingerprint));
+        let Some((next, template)) = known.and_then(|template| Some((template.next(at)?, template))) else {
+            return false;
+        };
+        template.withdraw(registry, now);
+        let expected = registry.register_expected(scan, expectation(clock, next, template.trust()), now);
+        template.expects(expected.ok());
+        expected.is_ok()
     }
 
     /// A table has changed: queries that come after that are expected.

@@ -11,8 +11,10 @@
 //! loads. Says little of queries that come at random: their spread is as large as their gap, and
 //! they are expected no sooner than that.
 //!
-//! Cost: a few operations for each start. 64 bytes, plain numbers. Times are local seconds since the
+//! Cost: a few operations for each start. 72 bytes, plain numbers. Times are local seconds since the
 //! epoch, so that a day is the user's day.
+
+use crate::words::{join, split};
 
 /// What stays of a mean when a new value comes.
 const KEEP: f32 = 0.7;
@@ -21,6 +23,8 @@ const ABSENCE: f32 = 3.0;
 /// An expectation has failed when it is overdue by so many deviations, and by so much of the gap.
 const DEVIATIONS: f32 = 2.0;
 const OF_GAP: f32 = 0.1;
+/// No time and no gap is as long: 30,000 years.
+pub(super) const MOST: f64 = 1e12;
 
 /// Seconds, their decayed mean and mean deviation; a mean of 0 is one of nothing.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -71,8 +75,20 @@ pub struct Rhythm {
     delay: Usual,
     /// How far gaps and delay were off, in seconds.
     errors: [f32; 2],
-    /// Whether the last gap was an absence.
-    absent: bool,
+    /// What the last gap was, and the start before it.
+    gap: Gap,
+    before: f64,
+}
+
+/// A gap beside those that are usual.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+enum Gap {
+    #[default]
+    Usual,
+    /// More than [`ABSENCE`] times as long: a stretch has ended.
+    Absence,
+    /// Less than that part of it.
+    Brief,
 }
 
 impl Usual {
@@ -89,8 +105,41 @@ impl Rhythm {
         long: Usual::UNKNOWN,
         delay: Usual::UNKNOWN,
         errors: [0.0; 2],
-        absent: false,
+        gap: Gap::Usual,
+        before: 0.0,
     };
+
+    pub(super) fn to_words(self) -> [u64; 8] {
+        let of = |usual: Usual| join(usual.mean.to_bits(), usual.deviation.to_bits());
+        let [gaps, delay] = self.errors.map(f32::to_bits);
+        let [last, stretch, changed] = [self.last, self.stretch, self.changed].map(f64::to_bits);
+        [
+            last,
+            stretch,
+            changed,
+            of(self.short),
+            of(self.long),
+            of(self.delay),
+            join(gaps, delay),
+            self.before.to_bits(),
+        ]
+    }
+
+    /// The rhythm of these words, if they are one's: every number is finite and none below 0.
+    pub(super) fn from_words(words: [u64; 8]) -> Option<Self> {
+        let [last, stretch, changed, short, long, delay, errors, before] = words;
+        let [last, stretch, changed, before] = [last, stretch, changed, before].map(f64::from_bits);
+        let halves = |word| {
+            let (upper, lower) = split(word);
+            (f32::from_bits(upper), f32::from_bits(lower))
+        };
+        let pairs = [short, long, delay, errors].map(halves);
+        let sound = [last, stretch, changed, before].iter().all(|&time| (0.0..MOST).contains(&time))
+            && pairs.iter().all(|&(a, b)| (0.0..MOST as f32).contains(&a) && (0.0..MOST as f32).contains(&b));
+        let [short, long, delay] = [0, 1, 2].map(|at| Usual { mean: pairs[at].0, deviation: pairs[at].1 });
+        let errors = [pairs[3].0, pairs[3].1];
+        sound.then_some(Self { last, stretch, changed, short, long, delay, errors, gap: Gap::Usual, before })
+    }
 
     /// The last start in local seconds since the epoch; 0 before the first.
     pub fn last(&self) -> f64 {
@@ -132,27 +181,32 @@ impl Rhythm {
         if self.changed > self.last {
             self.delay.learn((at - self.changed) as f32);
         }
-        let is_absence = self.short.is_known() && gap > ABSENCE * self.short.mean;
-        if is_absence && self.absent {
-            // Twice in a row: it comes more seldom now.
-            self.short = Usual::default();
-            self.short.learn(gap);
-            self.stretch = at;
-        } else if is_absence {
-            self.long.learn((at - self.stretch) as f32);
-            self.stretch = at;
-        } else if self.short.is_known() && gap * ABSENCE < self.short.mean {
-            // What was known was an absence.
-            if !self.long.is_known() {
-                self.long.learn(self.short.mean);
+        let short = self.short;
+        let last = match gap {
+            gap if short.is_known() && gap > ABSENCE * short.mean => Gap::Absence,
+            gap if gap * ABSENCE < short.mean => Gap::Brief,
+            _ => Gap::Usual,
+        };
+        // Of gaps at random one in four is brief: only two in a row say that it comes otherwise now.
+        match (last, self.gap == last) {
+            (Gap::Usual, _) => self.short.learn(gap),
+            (Gap::Absence, false) => self.long.learn((at - self.stretch) as f32),
+            (Gap::Brief, false) => {}
+            (Gap::Absence, true) | (Gap::Brief, true) => {
+                if last == Gap::Brief && !self.long.is_known() {
+                    // What was known were absences.
+                    self.long.learn(short.mean);
+                }
+                self.short = Usual::UNKNOWN;
+                self.short.learn(gap);
             }
-            self.short = Usual::default();
-            self.short.learn(gap);
-            self.stretch = self.last;
-        } else {
-            self.short.learn(gap);
         }
-        self.absent = is_absence;
+        match last {
+            Gap::Absence => self.stretch = at,
+            Gap::Brief if self.gap == last => self.stretch = self.before,
+            _ => {}
+        }
+        (self.gap, self.before) = (last, self.last);
     }
 
     /// The first start expected after `after`; `None` before the second start.

@@ -1,8 +1,10 @@
 //! One template: its rhythm, what is expected of it, and how its forecasts did.
 
+use super::rhythm::MOST;
 use super::{NextStart, Query, Rhythm};
 use crate::predictor::{Expectation, Registry};
 use crate::sync::atomic::AtomicU64;
+use crate::words::{join, split};
 use crate::{ScanId, Tick};
 
 /// What stays of the trust when a forecast comes true or fails.
@@ -40,6 +42,9 @@ impl Template {
     /// Bytes of a template.
     pub const BYTES: usize = size_of::<Self>();
 
+    /// Words of what it has learned.
+    pub const WORDS: usize = 14;
+
     pub(super) const fn of(query: Query) -> Self {
         Self {
             query,
@@ -53,6 +58,47 @@ impl Template {
             failed: 0,
             overdue: 0,
         }
+    }
+
+    /// What it has learned, in words for a file; its expected scan is not among them.
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let [last, stretch, changed, short, long, delay, errors, before] = self.rhythm.to_words();
+        let Query { fingerprint, table } = self.query;
+        let trust = join(self.window.to_bits(), self.trust.to_bits());
+        let counts = [join(self.starts, self.came), join(self.failed, self.overdue)];
+        let [starts, failed] = counts;
+        let due = self.due.to_bits();
+        [fingerprint, table, last, stretch, changed, short, long, delay, errors, before, due, trust, starts, failed]
+    }
+
+    /// The template that [`to_words`](Self::to_words) gave; [`EMPTY`](Self::EMPTY) for words that
+    /// no template has.
+    pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
+        let [
+            fingerprint,
+            table,
+            last,
+            stretch,
+            changed,
+            short,
+            long,
+            delay,
+            errors,
+            before,
+            due,
+            trust,
+            starts,
+            failed,
+        ] = *words;
+        let rhythm = Rhythm::from_words([last, stretch, changed, short, long, delay, errors, before]);
+        let ((window, trust), due) = (split(trust), f64::from_bits(due));
+        let (window, trust) = (f32::from_bits(window), f32::from_bits(trust));
+        let sound =
+            (0.0..MOST).contains(&due) && (0.0..MOST).contains(&f64::from(window)) && (0.0..=1.0).contains(&trust);
+        let Some(rhythm) = rhythm.filter(|_| sound) else { return Self::EMPTY };
+        let ((starts, came), (failed, overdue)) = (split(starts), split(failed));
+        let query = Query { fingerprint, table };
+        Self { rhythm, due, window, trust, starts, came, failed, overdue, ..Self::of(query) }
     }
 
     /// Which query it is.
