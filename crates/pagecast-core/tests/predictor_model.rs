@@ -352,8 +352,8 @@ proptest! {
                     with_cells.check(&predictor, PageId::new(RelationId(relation), block), now)?;
                     match (found, wanted) {
                         (None, None) => {}
-                        // A pace is kept in 52 bits, and an estimate is a whole number of ticks; so is
-                        // what a trust of a tenth or more divides.
+                        // A pace is kept in 52 bits, and an estimate is a whole number of ticks; so
+                        // is what a trust of a tenth or more divides.
                         (Some(found), Some(wanted)) => {
                             let error = (found as f64 - wanted).abs();
                             let slack = if scans.iter().any(|scan| scan.expected.is_some()) { 11.0 } else { 1.0 };

@@ -16,9 +16,9 @@
 //! * A page is `page_mb` megabytes, since real ones would make traces of billions of requests.
 //! * Only queries that ran count: `select`, not aborted, not answered from the result cache, with
 //!   tables and bytes.
-//! * A query comes again when it has the same `feature_fingerprint`, where the file has that column,
-//!   and reads the same tables. Redbench takes the numbers of scans and joins beside. What comes
-//!   again reads the same range.
+//! * A query comes again when it has the same `feature_fingerprint`, where the file has that
+//!   column, and reads the same tables. Redbench takes the numbers of scans and joins, too. What
+//!   comes again reads the same range.
 //! * A tick is a microsecond. A query waits for its arrival, on the first stream that is free by
 //!   the recorded times, and spreads its pages evenly over its execution time.
 //!

@@ -11,8 +11,8 @@
 //! loads. Says little of queries that come at random: their spread is as large as their gap, and
 //! they are expected no sooner than that.
 //!
-//! Cost: a few operations for each start. 72 bytes, plain numbers. Times are local seconds since the
-//! epoch, so that a day is the user's day.
+//! Cost: a few operations for each start. 72 bytes, plain numbers. Times are local seconds since
+//! the epoch, so that a day is the user's day.
 
 use crate::words::{join, split};
 
@@ -187,7 +187,7 @@ impl Rhythm {
             gap if gap * ABSENCE < short.mean => Gap::Brief,
             _ => Gap::Usual,
         };
-        // Of gaps at random one in four is brief: only two in a row say that it comes otherwise now.
+        // Of gaps at random one in four is brief: two in a row say that it comes otherwise now.
         match (last, self.gap == last) {
             (Gap::Usual, _) => self.short.learn(gap),
             (Gap::Absence, false) => self.long.learn((at - self.stretch) as f32),

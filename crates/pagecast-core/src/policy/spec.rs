@@ -76,8 +76,8 @@ impl PolicySpec {
         self.entry.name == "opt"
     }
 
-    /// Whether whoever runs the policy is to expect queries that come back
-    /// ([`Forecast`](crate::forecast::Forecast)): `pbm(forecast=on)`. The policy itself is the same.
+    /// Whether whoever runs the policy is to expect queries that come back, as `pbm(forecast=on)`
+    /// asks for; see [`Forecast`](crate::forecast::Forecast). The policy itself is the same.
     pub fn forecasts(&self) -> bool {
         self.entry.name == "pbm" && self.values.is("forecast", "on")
     }

@@ -60,7 +60,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             return self.postpone(scan, expected);
         }
         self.learn_pace(&ending, now);
-        Some(self.begin_anew(&ending, scan, ending.mean_pace(now), expected))
+        Some(self.begin_anew(&ending, scan, mean_pace(&ending, now), expected))
     }
 
     /// Expects an expected scan at another moment, or with other trust. Its name from then on;
@@ -102,6 +102,17 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
+    /// Whether a scan that was refused so may be registered when others have gone.
+    fn may_fit(&self, error: &RegisterError) -> bool {
+        let arena = (self.layout().end - self.layout().arena_at) as u64;
+        match *error {
+            RegisterError::TooManyScans { .. } => true,
+            RegisterError::TooManyParts { wanted, limit } => wanted <= limit as usize,
+            RegisterError::NoSpace { words, .. } | RegisterError::NoSpaceForChunks { words, .. } => words <= arena,
+            _ => false,
+        }
+    }
+
     /// Ends the expected scan that comes last, if that is after `start`. Whether there was one.
     fn withdraw_latest(&mut self, start: Option<Tick>) -> bool {
         let expected = |slot: u32| {
@@ -140,6 +151,14 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         record.begin(chunks.map(Chunks::pack), pace, expected.start, Some(expected));
         self.show(record, first_part);
         id
+    }
+}
+
+/// The mean of the pace of a scan that ends at `now`, or what it has been taken to have.
+fn mean_pace(scan: &Scan<'_>, now: Tick) -> f64 {
+    match (scan.position(), now.saturating_sub(scan.started())) {
+        (0, _) | (_, 0) => scan.pace(),
+        (positions, ticks) => ticks as f64 / positions as f64,
     }
 }
 

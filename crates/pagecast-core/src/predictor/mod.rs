@@ -71,7 +71,8 @@
 //! [`last_use`]: crate::oracle::Question::last_use
 
 // From the bottom up: correlation, records, error, layout, pages, cell, expectation, scan, chunks,
-// marks, reader, nearest, follow, registry, expect. A module uses those before it (`tests/layers.rs` of the pool).
+// marks, reader, nearest, follow, registry, expect. A module uses those before it
+// (`tests/layers.rs` of the pool).
 mod cell;
 mod chunks;
 mod correlation;

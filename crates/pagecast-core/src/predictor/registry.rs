@@ -10,8 +10,8 @@
 //!   part's scan is live. Of two readings that differ by `n`, all parts that were linked or came to
 //!   life in between are among the first `n` of the chain, unless they have gone: nothing but a
 //!   later link puts a part in front of another.
-//! * (R3) A refused registration leaves everything as it was, but for expected scans, which may have
-//!   been withdrawn for it.
+//! * (R3) A refused registration leaves everything as it was, but for expected scans, which may
+//!   have been withdrawn for it.
 
 use super::arena::Arena;
 use super::chunks::{self, Chunks};
@@ -161,17 +161,6 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     fn register_running(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
         let done = self.with_room(None, |registry| registry.try_register(scan, unordered, (now, None)));
         done.inspect_err(|error| self.count_refusal(error))
-    }
-
-    /// Whether a scan that was refused so may be registered when others have gone.
-    pub(super) fn may_fit(&self, error: &RegisterError) -> bool {
-        let arena = (self.layout.end - self.layout.arena_at) as u64;
-        match *error {
-            RegisterError::TooManyScans { .. } => true,
-            RegisterError::TooManyParts { wanted, limit } => wanted <= limit as usize,
-            RegisterError::NoSpace { words, .. } | RegisterError::NoSpaceForChunks { words, .. } => words <= arena,
-            _ => false,
-        }
     }
 
     /// Counts the scans that run unpredicted because something is full; faulty ones are not among

@@ -1,9 +1,10 @@
-//! One running or expected scan: its record in memory, and how readers and reporters use it together.
+//! One running or expected scan: its record in memory, and how readers and reporters use it
+//! together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, `CHUNKS` and `EXPECTED`), its parts and its runs are
-//!   written only while its version says that it is not live. A reader that finds the same live
-//!   version before and after has read one registration.
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, `CHUNKS` and `EXPECTED`), its parts and its
+//!   runs are written only while its version says that it is not live. A reader that finds the same
+//!   live version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
 //!   changed only by a compare-exchange against a value with these bits. A reporter that was held
 //!   up while its scan finished and the slot was taken again finds other bits and changes nothing.
@@ -243,14 +244,6 @@ impl<'a> Scan<'a> {
         let from_position = target.saturating_sub(self.position()) as f64 * pace;
         // A conversion that saturates: below 0 is 0.
         from_anchor.min(from_position) as Tick
-    }
-
-    /// The mean of its pace since it began, or what it has been taken to have.
-    pub(super) fn mean_pace(&self, now: Tick) -> f64 {
-        match (self.position(), now.saturating_sub(self.started())) {
-            (0, _) | (_, 0) => self.pace(),
-            (positions, ticks) => ticks as f64 / positions as f64,
-        }
     }
 
     /// Whether the scan has probably used the page at `target`, which it has not reported as read:

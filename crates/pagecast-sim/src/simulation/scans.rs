@@ -39,8 +39,8 @@ pub(super) struct Scans {
 }
 
 impl Scans {
-    /// A predictor with room for all that runs at one time in `trace`, and in logical time may. With
-    /// `forecast` queries that come back are expected.
+    /// A predictor with room for all that runs at one time in `trace`, and in logical time may.
+    /// With `forecast` queries that come back are expected.
     pub(super) fn of(trace: &Trace, options: &Options, forecast: bool) -> Self {
         let config = room_for(trace, options, forecast);
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
