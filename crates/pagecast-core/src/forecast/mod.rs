@@ -154,6 +154,16 @@ impl<'a> Forecast<'a> {
         }
     }
 
+    /// Takes in what another forecast has learned of a query, unless it is known here.
+    pub fn restore<M: AsRef<[AtomicU64]> + Clone>(&mut self, learned: Template, registry: &mut Registry<M>, now: Tick) {
+        let query = learned.query();
+        let known = self.set(query.fingerprint).iter().any(|template| template.is(query.fingerprint));
+        let place = if known || !learned.is_taken() { None } else { self.place_for(query, registry, now) };
+        if let Some(place) = place {
+            *place = learned;
+        }
+    }
+
     /// Forgets a template. Whether it was known.
     pub fn forget<M: AsRef<[AtomicU64]> + Clone>(
         &mut self,

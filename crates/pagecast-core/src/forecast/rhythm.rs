@@ -23,6 +23,8 @@ const ABSENCE: f32 = 3.0;
 /// An expectation has failed when it is overdue by so many deviations, and by so much of the gap.
 const DEVIATIONS: f32 = 2.0;
 const OF_GAP: f32 = 0.1;
+/// What is late by so many seconds is on time.
+const SLACK: f32 = 1.0;
 /// No time and no gap is as long: 30,000 years.
 pub(super) const MOST: f64 = 1e12;
 
@@ -237,7 +239,7 @@ impl Rhythm {
     }
 
     fn from(&self, at: f64, usual: Usual) -> NextStart {
-        let window = DEVIATIONS * usual.deviation + OF_GAP * usual.mean;
+        let window = SLACK + DEVIATIONS * usual.deviation + OF_GAP * usual.mean;
         NextStart { at: at + f64::from(usual.mean), spread: usual.deviation, window }
     }
 }
