@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows that predictor, steering and the manager of cooperation need neither std, nor an allocator,
+# Shows that predictor, forecast, steering and the manager of cooperation need neither std, nor an allocator,
 # nor unwinding, and that no panic is left in them once optimized: core-no-std.rs, which uses all of
 # them, is linked like a C program, run, and its symbols are looked at.
 set -euo pipefail

@@ -131,8 +131,8 @@ pub mod forecast {
 /// What a scan says of itself when it registers, and what is known of it while it runs.
 pub mod predictor {
     pub use pagecast_core::predictor::{
-        FormatError, KINDS, MAX_LENGTH, Pages, PagesFault, Part, PredictorConfig, RegisterError, Run, ScanKind,
-        ScanSpec, ScanView, scatter,
+        Expectation, FormatError, KINDS, MAX_LENGTH, Pages, PagesFault, Part, PredictorConfig, RegisterError, Run,
+        ScanKind, ScanSpec, ScanView, scatter,
     };
 }
 

@@ -193,8 +193,8 @@ impl<'a> Forecast<'a> {
         let set = self.set(query.fingerprint);
         let known = set.iter().position(|template| template.is(query.fingerprint));
         let place = known.or_else(|| {
-            let worth = |place: &usize| set[*place].worth(at);
-            (0..set.len()).min_by(|a, b| worth(a).total_cmp(&worth(b)))
+            let worths = set.iter().map(|template| template.worth(at)).enumerate();
+            worths.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(place, _)| place)
         })?;
         let template = set.get_mut(place)?;
         if known.is_none() {

@@ -135,11 +135,12 @@ impl Rhythm {
             let (upper, lower) = split(word);
             (f32::from_bits(upper), f32::from_bits(lower))
         };
-        let pairs = [short, long, delay, errors].map(halves);
-        let sound = [last, stretch, changed, before].iter().all(|&time| (0.0..MOST).contains(&time))
-            && pairs.iter().all(|&(a, b)| (0.0..MOST as f32).contains(&a) && (0.0..MOST as f32).contains(&b));
-        let [short, long, delay] = [0, 1, 2].map(|at| Usual { mean: pairs[at].0, deviation: pairs[at].1 });
-        let errors = [pairs[3].0, pairs[3].1];
+        let [short, long, delay, errors] = [short, long, delay, errors].map(halves);
+        let seconds = |&time: &f64| (0.0..MOST).contains(&time);
+        let of = |&(a, b): &(f32, f32)| [f64::from(a), f64::from(b)].iter().all(seconds);
+        let sound = [last, stretch, changed, before].iter().all(seconds) && [short, long, delay, errors].iter().all(of);
+        let [short, long, delay] = [short, long, delay].map(|(mean, deviation)| Usual { mean, deviation });
+        let errors = [errors.0, errors.1];
         sound.then_some(Self { last, stretch, changed, short, long, delay, errors, gap: Gap::Usual, before })
     }
 
@@ -172,10 +173,11 @@ impl Rhythm {
 
     /// How far off either estimate was.
     fn weigh(&mut self, at: f64, gap: f32) {
-        let mut miss = |which: usize, by: f32| self.errors[which] = KEEP * self.errors[which] + (1.0 - KEEP) * by.abs();
         if self.changed > self.last && self.delay.is_known() {
-            miss(0, gap - self.short.mean);
-            miss(1, (at - self.changed) as f32 - self.delay.mean);
+            let miss = |error: &mut f32, by: f32| *error = KEEP * *error + (1.0 - KEEP) * by.abs();
+            let [of_gaps, of_delay] = &mut self.errors;
+            miss(of_gaps, gap - self.short.mean);
+            miss(of_delay, (at - self.changed) as f32 - self.delay.mean);
         }
     }
 
