@@ -217,6 +217,13 @@ impl Pool {
         scans
     }
 
+    /// The scans that are expected and do not run, by queries that come back.
+    pub fn expected(&self) -> Vec<ScanView> {
+        let mut scans = Vec::new();
+        self.0.predictor.expected(|scan| scans.push(scan));
+        scans
+    }
+
     /// The queries that the pool knows to come back, in no order; none without
     /// [`forecast=on`](PolicySpec::forecasts). At most 1,024 are known at a time.
     pub fn templates(&self) -> Vec<Template> {
