@@ -107,6 +107,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// Registers a scan that stands at position 0 at `now`. All its parts become visible at once.
+    /// Where there is no room, expected scans are withdrawn for it, those that come last first.
     ///
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has

@@ -26,6 +26,9 @@ pub(super) const ABOUT: &str = "reports that come back among one-off scans (CAB,
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 24.0 * HOUR;
 const PATTERNS: [&str; 6] = ["mix", "steady", "daily", "bursts", "peaks", "loads"];
+/// What the templates of a mix are, each as likely as the other.
+const MIX: [&str; 12] =
+    ["steady", "steady", "steady", "daily", "daily", "daily", "peaks", "peaks", "bursts", "bursts", "loads", "loads"];
 /// A Monday, at midnight.
 const START: u64 = 1_767_571_200;
 
@@ -69,6 +72,10 @@ impl Reads {
         columns.sort_unstable();
         let share = [0.05, 0.1, 0.3, 1.0][random.below(4) as usize];
         Self { table, columns, groups: ((f64::from(of.groups) * share) as u32).max(1) }
+    }
+
+    fn pages(&self) -> u64 {
+        u64::from(self.groups) * self.columns.len() as u64
     }
 
     /// Appends the scan: these columns of the row groups from `first` on.
@@ -161,65 +168,81 @@ fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
+/// A scan of the workload.
+struct Scan {
+    at: f64,
+    template: u64,
+    reads: Reads,
+    is_one_off: bool,
+}
+
 pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>, String> {
-    let end = f64::from(call.count("days", 3, 1, 365)?) * DAY;
+    let days = call.count("days", 3, 1, 365)?;
     let templates = call.count("templates", 60, 1, 10_000)?;
     let one_off = call.number("one_off", 0.5, 0.0, 0.95)?;
     let word = |text: &str| PATTERNS.iter().position(|word| *word == text);
-    let pattern =
-        call.value("pattern", 0, word, &format!("one of {}", PATTERNS.join(", ")), |at| PATTERNS[*at].to_owned())?;
+    let expected = format!("one of {}", PATTERNS.join(", "));
+    let pattern = call.value("pattern", 0, word, &expected, |at| PATTERNS[*at].to_owned())?;
     let jitter = call.number("jitter", 0.01, 0.0, 10.0)?;
     let grow = call.count("grow", 0, 0, 1000)?;
     let tables = call.count("tables", 12, 1, 1000)?;
     let streams = call.count("streams", 4, 1, 1024)?;
-    let adverse =
-        [call.number("stop", 0.0, 0.0, 1.0)?, call.number("drift", 0.0, 0.0, 1.0)?, call.number("lie", 0.0, 0.0, 1.0)?];
-    let arrivals = Arrivals { end, jitter, adverse };
+    let mut share = |name| call.number(name, 0.0, 0.0, 1.0);
+    let adverse = [share("stop")?, share("drift")?, share("lie")?];
+    // Before anything is made: starts every five minutes, of few pages each.
+    call.bounded((f64::from(templates) * f64::from(days) * 288.0 * 16.0 / (1.0 - one_off)) as u64)?;
+    let arrivals = Arrivals { end: f64::from(days) * DAY, jitter, adverse };
+    let tables = draw_tables(tables, grow, &arrivals, random);
+    let mut scans = reports(templates, PATTERNS[pattern], &tables, &arrivals, random);
+    let others = (scans.len() as f64 * one_off / (1.0 - one_off)) as u64;
+    for number in 0..others {
+        let (at, reads) = (random.unit() * arrivals.end, Reads::draw(&tables, random));
+        scans.push(Scan { at, template: u64::from(templates) + 1 + number, reads, is_one_off: true });
+    }
+    scans.sort_by(|a, b| a.at.total_cmp(&b.at));
+    call.bounded(scans.iter().map(|scan| scan.reads.pages()).sum())?;
+    let mut programs = dealt(&scans, &tables, streams, random);
+    programs.push(loader(&tables));
+    Ok(programs)
+}
+
+fn draw_tables(count: u32, grow: u32, arrivals: &Arrivals, random: &mut Random) -> Vec<Table> {
     let table = |number| {
         let columns = [8, 12, 16, 24][random.below(4) as usize];
         let groups = (4.0 + 0.8 * normal(random)).exp().min(10_000.0) as u32 + 8;
         let loads = arrivals.every([HOUR, 4.0 * HOUR, DAY][random.below(3) as usize], 1.0, random);
         Table { relation: RelationId(number + 1), columns, groups, loads, grow }
     };
-    let tables: Vec<Table> = (0..tables).map(table).collect();
-    // When, which template, and what.
-    let mut scans: Vec<(f64, Option<u64>, Reads)> = Vec::new();
-    for template in 0..templates {
-        let reads = Reads::draw(&tables, random);
-        let drawn = [
-            "steady", "steady", "steady", "daily", "daily", "daily", "peaks", "peaks", "bursts", "bursts", "loads",
-            "loads",
-        ];
-        let pattern = if pattern == 0 { drawn[random.below(12) as usize] } else { PATTERNS[pattern] };
+    (0..count).map(table).collect()
+}
+
+/// All runs of the templates, which are numbered from 1 on.
+fn reports(count: u32, pattern: &str, tables: &[Table], arrivals: &Arrivals, random: &mut Random) -> Vec<Scan> {
+    let mut scans = Vec::new();
+    for template in 1..=u64::from(count) {
+        let reads = Reads::draw(tables, random);
+        let pattern = if pattern == "mix" { MIX[random.below(12) as usize] } else { pattern };
         let starts = arrivals.of(pattern, &tables[reads.table].loads, random);
-        scans.extend(starts.into_iter().map(|at| (at, Some(u64::from(template) + 1), reads.clone())));
+        scans.extend(starts.into_iter().map(|at| Scan { at, template, reads: reads.clone(), is_one_off: false }));
     }
-    let others = (scans.len() as f64 * one_off / (1.0 - one_off)) as u64;
-    for number in 0..others {
-        let template = u64::from(templates) + 1 + number;
-        scans.push((random.unit() * end, Some(template), Reads::draw(&tables, random)));
-    }
-    scans.sort_by(|a, b| a.0.total_cmp(&b.0));
-    call.bounded(scans.iter().map(|(_, _, reads)| u64::from(reads.groups) * reads.columns.len() as u64).sum())?;
-    let newest = |template: Option<u64>, random: &mut Random| {
-        template.is_some_and(|template| template <= u64::from(templates)) || random.below(2) == 0
-    };
+    scans
+}
+
+/// What each stream does: a scan goes to the one that was free first.
+fn dealt(scans: &[Scan], tables: &[Table], streams: u32, random: &mut Random) -> Vec<Program> {
     let mut programs: Vec<(f64, Program)> = (0..streams).map(|_| (0.0, Vec::new())).collect();
     programs[0].1.push(Step::Clock(Box::new(Clock { start: START, ticks_per_second: 1000 })));
-    for (at, template, reads) in &scans {
-        // The stream that was free first; a page takes ten milliseconds if all are missed.
+    for Scan { at, template, reads, is_one_off } in scans {
         let (free, program) = programs.iter_mut().min_by(|a, b| a.0.total_cmp(&b.0)).expect("there is a stream");
-        *free = free.max(*at) + f64::from(reads.groups) * reads.columns.len() as f64 / 100.0;
+        // A page takes ten milliseconds if all are missed.
+        *free = free.max(*at) + reads.pages() as f64 / 100.0;
         let table = &tables[reads.table];
-        let groups = table.groups_at(*at);
-        let first =
-            if newest(*template, random) { groups - reads.groups } else { random.below(groups - reads.groups + 1) };
+        let newest = table.groups_at(*at) - reads.groups;
+        let first = if *is_one_off && random.below(2) > 0 { random.below(newest + 1) } else { newest };
         program.push(Step::Wait((at * 1000.0) as u64));
-        reads.scan(table, first, *template, program);
+        reads.scan(table, first, Some(*template), program);
     }
-    let mut programs: Vec<Program> = programs.into_iter().map(|(_, program)| program).collect();
-    programs.push(loader(&tables));
-    Ok(programs)
+    programs.into_iter().map(|(_, program)| program).collect()
 }
 
 /// A stream of its own loads the tables.
