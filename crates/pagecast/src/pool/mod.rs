@@ -217,6 +217,12 @@ impl Pool {
         scans
     }
 
+    /// Whether queries that come back are expected: the policy has
+    /// [`forecast=on`](PolicySpec::forecasts).
+    pub fn forecasts(&self) -> bool {
+        self.0.options.policy.forecasts()
+    }
+
     /// The scans that are expected and do not run, by queries that come back.
     pub fn expected(&self) -> Vec<ScanView> {
         let mut scans = Vec::new();
