@@ -175,7 +175,7 @@ bench-throughput: build ## TPC-H by streams; target/bench/throughput-*.json (ARG
 bench-delivery: build ## out of order on a grid; target/bench/delivery.json (ARGS=--long)
 	python3 ci/delivery.py $(PAGECAST) $(ARGS)
 
-bench-dashboards: build ## reports that come back, with a forecast and without; target/bench/dashboards.json
+bench-dashboards: build ## reports that come back; target/bench/dashboards.json (ARGS=--help)
 	python3 ci/dashboards.py $(PAGECAST) $(ARGS)
 
 bench-objects: build ## an object store beside files; target/bench/objects.json (ARGS='--sf 0.1')

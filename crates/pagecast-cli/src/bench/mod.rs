@@ -85,8 +85,8 @@ pub(crate) struct Args {
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
-    /// Queries of each stream; of dashboards the starts of the most frequent reports [default: 6, of
-    /// tpch its 22, of dashboards 12]
+    /// Queries of each stream; of dashboards the starts of the most frequent reports [default: 6,
+    /// of tpch its 22, of dashboards 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     queries: Option<u32>,
     /// With --workload dashboards: the share of the queries that never come back
