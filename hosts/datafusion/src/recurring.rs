@@ -130,3 +130,99 @@ fn age(value: &ScalarValue, now: i64) -> Option<i64> {
     let age = (now - seconds).div_euclid(DAY);
     (-NEAR..=NEAR).contains(&age).then_some(age)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+    use std::path::Path;
+
+    use datafusion::arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch};
+    use datafusion::datasource::source::DataSourceExec;
+    use datafusion::physical_plan::{ExecutionPlan, collect};
+    use datafusion::prelude::{ParquetReadOptions, SessionContext};
+    use pagecast::PoolOptions;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    /// 2026-11-27.
+    const TODAY: i64 = 20_784;
+
+    fn write(folder: &Path, name: &str) {
+        let day: ArrayRef = Arc::new(Date32Array::from_iter_values(TODAY as i32 - 1000..TODAY as i32));
+        let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let rows = RecordBatch::try_from_iter([("day", day), ("id", Arc::clone(&id)), ("other", id)]).unwrap();
+        std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        let mut writer = ArrowWriter::try_new(File::create(folder.join(name)).unwrap(), rows.schema(), None).unwrap();
+        writer.write(&rows).and_then(|()| writer.close()).unwrap();
+    }
+
+    async fn context(folder: &Path) -> SessionContext {
+        let ctx = SessionContext::new();
+        ctx.register_parquet("t", folder.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+        ctx
+    }
+
+    fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<FileScanConfig> {
+        let exec = plan.downcast_ref::<DataSourceExec>();
+        let config = exec.and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>().cloned());
+        config.or_else(|| plan.children().into_iter().find_map(scan_of))
+    }
+
+    /// The fingerprint of a query that runs at noon of a day.
+    async fn fingerprint(ctx: &SessionContext, sql: &str, day: i64) -> u64 {
+        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let config = scan_of(&plan).unwrap();
+        let source = config.file_source();
+        query_at(&config, source.downcast_ref().unwrap(), day * DAY + DAY / 2).fingerprint
+    }
+
+    #[tokio::test]
+    async fn what_moves_with_the_day_is_the_same_query() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "year=2025/a.parquet");
+        write(folder.path(), "year=2026/b.parquet");
+        let ctx = context(folder.path()).await;
+        let of = async |sql: &str, day| fingerprint(&ctx, &format!("SELECT sum(id) FROM t WHERE {sql}"), day).await;
+        let week = of("day >= DATE '2026-11-20'", TODAY).await;
+        assert_eq!(week, of("day >= DATE '2026-11-21'", TODAY + 1).await, "the last seven days");
+        assert_ne!(week, of("day >= DATE '2026-11-20'", TODAY + 1).await, "the last eight");
+        let fixed = of("day >= DATE '1999-01-01'", TODAY).await;
+        assert_eq!(fixed, of("day >= DATE '1999-01-01'", TODAY + 1).await);
+        assert_ne!(fixed, of("day >= DATE '1999-01-02'", TODAY + 1).await);
+        assert_ne!(fixed, of("day >= DATE '1999-01-01' AND id > 7", TODAY).await);
+        let other = fingerprint(&ctx, "SELECT sum(other) FROM t WHERE day >= DATE '1999-01-01'", TODAY).await;
+        assert_ne!(fixed, other, "other columns");
+        // A file more is no other table.
+        write(folder.path(), "year=2027/c.parquet");
+        let grown = context(folder.path()).await;
+        let sql = "SELECT sum(id) FROM t WHERE day >= DATE '1999-01-01'";
+        assert_eq!(fixed, fingerprint(&grown, sql, TODAY).await);
+    }
+
+    #[tokio::test]
+    async fn the_pool_learns_what_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..3).for_each(|number| write(folder.path(), &format!("{number}.parquet")));
+        let options = PoolOptions::default().memory(8 << 20).policy("pbm(forecast=on)".parse().unwrap());
+        let (ctx, pool) = (context(folder.path()).await, pagecast::Pool::new(options).unwrap());
+        crate::install(&ctx, pool.clone()).unwrap();
+        for _ in 0..3 {
+            for sql in ["SELECT sum(id) FROM t", "SELECT max(day), count(other) FROM t WHERE id > 7"] {
+                let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+                collect(plan, ctx.task_ctx()).await.unwrap();
+            }
+        }
+        let starts: Vec<_> = pool.templates().iter().map(|known| known.starts_seen()).collect();
+        assert_eq!(starts, [3, 3]);
+        assert_eq!(pool.expected().len(), 2);
+    }
+
+    #[test]
+    fn a_newer_file_is_a_change() {
+        let tables = Tables::default();
+        let changed: Vec<_> = [5, 5, 4, 6, 6].map(|newest| tables.has_changed(1, newest)).into();
+        assert_eq!(changed, [false, false, false, true, false]);
+    }
+}
