@@ -6,6 +6,7 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::AtomicU64;
 use pagecast_core::cooperation::{Cooperation, CooperationConfig, Loading, Chunk, Take, Unit};
+use pagecast_core::forecast::{Clock, Forecast, Query, Template};
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{Pages, Part, PredictorConfig, Registry, Run, ScanKind, ScanSpec, scatter};
 use pagecast_core::steering::{Candidate, Switches, Uses, choose, pass};
@@ -61,6 +62,31 @@ fn cooperates(scans: u32) -> bool {
     members == 0 && manager.usage().words == 0 && Cooperation::attach(&MEMORY[..]).is_ok()
 }
 
+/// Whether a query that came twice is expected the third time, and given up when it does not come.
+fn forecasts(scans: u32) -> bool {
+    let config = PredictorConfig { scans: 2 * scans, parts: 2, runs: 4, ..PredictorConfig::EMPTY };
+    let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return false };
+    let mut templates = [Template::EMPTY; 12];
+    let mut forecast = Forecast::new(&mut templates, Clock { start: 1_000_000, ticks_per_second: 1 });
+    let run = [Run { first: 0, blocks: 8, position: 0, span: 8 }];
+    let parts = [Part { relation: RelationId(1), pages: Pages::Runs(&run) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 8, parts: &parts };
+    for now in [0, 600] {
+        forecast.review(&mut registry, now);
+        forecast.begins(Query { fingerprint: 7, table: u64::from(scans) }, &mut registry, now);
+        let Ok(scan) = registry.register(&spec, now) else { return false };
+        forecast.ends(7, scan, &mut registry, now + 10);
+    }
+    forecast.changed(1, &mut registry, 650);
+    let wanted = |now| registry.predictor().next_access(Question::new(PageId::new(RelationId(1), 0), now));
+    let expected = wanted(700) == Some(1000) && wanted(1300) == Some(200);
+    let again = forecast.expects(7, &spec, &mut registry, 700);
+    (1..9).for_each(|n| forecast.review(&mut registry, n * 1000));
+    let gone = registry.predictor().next_access(Question::new(PageId::new(RelationId(1), 0), 9000)).is_none();
+    let kept = templates.iter().all(|known| Template::from_words(&known.to_words()).query() == known.query());
+    expected && again && gone && kept
+}
+
 /// Returns 0 when predictor and manager say what they should.
 #[unsafe(no_mangle)]
 extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
@@ -69,6 +95,9 @@ extern "C" fn main(arguments: i32, _: *const *const u8) -> i32 {
     let Ok(scans) = u32::try_from(arguments) else { return 1 };
     if !cooperates(scans) {
         return 20;
+    }
+    if !forecasts(scans) {
+        return 21;
     }
     let config = PredictorConfig { scans, parts: 2, runs: 4, bitset_words: 8, cells: 4, scan_words: 12, marks: 8 };
     let Ok(mut registry) = Registry::format(&MEMORY[..], config) else { return 2 };

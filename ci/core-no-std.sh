@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows that predictor, steering and the manager of cooperation need neither std, nor an allocator,
-# nor unwinding, and that no panic is left in them once optimized: core-no-std.rs, which uses all of
-# them, is linked like a C program, run, and its symbols are looked at.
+# Shows that predictor, forecast, steering and the manager of cooperation need neither std, nor an
+# allocator, nor unwinding, and that no panic is left in them once optimized: core-no-std.rs, which
+# uses all of them, is linked like a C program, run, and its symbols are looked at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}/no-std"

@@ -51,7 +51,9 @@ fn results_are_shown_and_written() {
         assert!(row["types"].as_array().unwrap().iter().all(|of| of["base_s"].as_f64().unwrap() > 0.0), "{row}");
         assert!(row["pool_bytes"].as_u64() <= row["table_bytes"].as_u64(), "{row}");
     }
-    assert!(rows[1]["delivery_params"] == "ordered(ahead=1)" && rows[1]["params"] == "samples=5,history=on");
+    assert!(
+        rows[1]["delivery_params"] == "ordered(ahead=1)" && rows[1]["params"] == "samples=5,history=on,forecast=off"
+    );
     let page = std::fs::read_to_string(html).unwrap();
     for title in ["Bytes read of speeds", "What scans share: unordered", "Loads, and who used them: static(scans=2)"] {
         assert!(page.contains(title), "{title}");

@@ -9,6 +9,7 @@
 //!   `core`.
 //! * [`cooperation`]: which stretch of a table each running scan reads next, and what is loaded for
 //!   whom. Plain `core`.
+//! * [`forecast`]: queries that come back, and when their scans are expected. Plain `core`.
 //! * [`positions`]: rows of a table that has changed, and where they are stored. Feature `alloc`.
 //! * [`recurrence`]: what the usual time between the uses of a page says of its next. Plain `core`.
 //! * [`steering`]: the choice among buffers of a pool that is not ours, by the predictor and what
@@ -29,6 +30,7 @@ extern crate std;
 
 mod arena;
 pub mod cooperation;
+pub mod forecast;
 mod id;
 #[cfg(pagecast_shuttle)]
 pub mod mistake;

@@ -27,6 +27,8 @@ pub enum Mistake {
     UntaggedChunk = 8,
     /// A chunk that is done is stored, whatever others have done to the word meanwhile.
     ChunksStored = 9,
+    /// A scan that ends is rewritten as an expected one while readers take it for the one that ran.
+    ExpectedUnseen = 17,
     // Of the manager of cooperation.
     /// Who serves one worker takes the mark of another that waits.
     LostWakeUp = 10,

@@ -5,8 +5,8 @@
 
 use pagecast_core::oracle::{Oracle, Question};
 use pagecast_core::predictor::{
-    FormatError, MAX_LENGTH, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Registry, Run,
-    ScanKind, ScanSpec,
+    Expectation, FormatError, MAX_LENGTH, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Registry,
+    Run, ScanKind, ScanSpec,
 };
 use pagecast_core::random::Random;
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
@@ -315,6 +315,70 @@ fn what_is_full_is_said_and_nothing_is_left_behind() {
     let mut seen = 0;
     predictor.scans(|view| seen += u32::from(scans.contains(&view.id)));
     assert_eq!(seen, 4);
+}
+
+#[test]
+fn expected_scans_give_way_to_running_ones_and_to_nearer_ones() {
+    let (mut registry, predictor) = new(SMALL);
+    let expected = |start| Expectation { start, spread: 0, trust: 1.0 };
+    let run = blocks(0, 10);
+    let parts = [Part { relation: TABLE, pages: Pages::Runs(&run) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 10, parts: &parts };
+    let waiting = [300, 100, 400, 200].map(|start| registry.register_expected(&spec, expected(start), 0).unwrap());
+    let left = || waiting.map(|id| predictor.scan(id).is_some());
+    // One that would come later than all finds no room, and a nearer one has that of the latest.
+    assert_eq!(registry.register_expected(&spec, expected(500), 0), Err(RegisterError::TooManyScans { limit: 4 }));
+    assert_eq!(left(), [true; 4]);
+    let near = registry.register_expected(&spec, expected(150), 0).unwrap();
+    assert_eq!(left(), [true, true, false, true]);
+    let running: Vec<ScanId> = (0..4).map(|_| register(&mut registry, &run, 10, 0).unwrap()).collect();
+    assert_eq!((left(), predictor.scan(near), predictor.refused()), ([false; 4], None, 0));
+    assert_eq!(registry.register_expected(&spec, expected(1), 0), Err(RegisterError::TooManyScans { limit: 4 }));
+    assert_eq!(register(&mut registry, &run, 10, 0), Err(RegisterError::TooManyScans { limit: 4 }));
+    assert!(running.iter().all(|&id| predictor.scan(id).is_some_and(|view| view.expected.is_none())));
+    // What can never fit withdraws nobody.
+    let waiting = registry.expect(running[0], expected(900), 5).unwrap();
+    registry.finish(running[1], 5);
+    let many: Vec<Run> = (0..99).map(|first| Run { first, blocks: 1, position: 0, span: 0 }).collect();
+    assert!(register(&mut registry, &many, 1, 0).is_err() && predictor.scan(waiting).is_some());
+}
+
+#[test]
+fn what_is_expected_has_no_progress_and_teaches_no_pace() {
+    let (mut registry, predictor) = new(SMALL);
+    let scan = register(&mut registry, &blocks(0, 10), 10, 0).unwrap();
+    predictor.report(scan, 10, 50);
+    let next = Expectation { start: 1000, spread: 40, trust: 0.5 };
+    let waiting = registry.expect(scan, next, 50).unwrap();
+    predictor.report(waiting, 9, 1500);
+    assert!(!predictor.reach(waiting, page(3), 1500));
+    let wanted = |now| predictor.next_access(Question::new(page(4), now));
+    assert_eq!((wanted(500), wanted(990), wanted(1100)), (Some(2 * 520), Some(2 * 60), Some(2 * 120)));
+    let later = registry.postpone(waiting, Expectation { start: 2000, ..next }).unwrap();
+    assert_eq!((predictor.scan(waiting), wanted(1500)), (None, Some(2 * 520)));
+    assert!(registry.postpone(waiting, next).is_none() && registry.expect(scan, next, 9).is_none());
+    assert!(registry.finish(later, 9999) && !registry.finish(later, 9999));
+    let again = register(&mut registry, &blocks(0, 10), 10, 9999).unwrap();
+    assert_eq!(predictor.scan(again).unwrap().pace, 5.0, "as its kind had it");
+    assert!(registry.postpone(again, next).is_none(), "it runs");
+}
+
+#[test]
+fn chunks_of_an_expected_scan_are_to_be_done_again() {
+    let (mut registry, predictor) = new(SMALL);
+    let runs: Vec<Run> = (0..4).map(|i| Run { first: i, blocks: 1, position: i.into(), span: 0 }).collect();
+    let parts = [Part { relation: TABLE, pages: Pages::Runs(&runs) }];
+    let spec = ScanSpec { kind: ScanKind(0), length: 4, parts: &parts };
+    let scan = registry.register_unordered(&spec, 0).unwrap();
+    (0..4).for_each(|chunk| predictor.complete(scan, chunk, 10 * (chunk + 1)));
+    assert_eq!(predictor.next_access(Question::new(page(2), 40)), None);
+    let next = Expectation { start: 140, spread: 0, trust: 1.0 };
+    let waiting = registry.expect(scan, next, 40).unwrap();
+    predictor.complete(waiting, 2, 60);
+    predictor.complete(scan, 1, 60);
+    // Half of four chunks of ten ticks each, also when it is overdue.
+    let wanted = |now| [0, 1, 2, 3].map(|block| predictor.next_access(Question::new(page(block), now)));
+    assert_eq!((wanted(60), wanted(200)), ([Some(80 + 20); 4], [Some(60 + 20); 4]));
 }
 
 #[test]

@@ -12,7 +12,9 @@ mod exploration;
 
 use pagecast_core::mistake::Mistake;
 use pagecast_core::oracle::{Oracle, Question};
-use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
+use pagecast_core::predictor::{
+    Expectation, Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec,
+};
 use pagecast_core::{PageId, RelationId, ScanId, sync::atomic::AtomicU64};
 use shuttle::thread;
 use std::sync::Arc;
@@ -175,6 +177,34 @@ fn a_new_scan_is_not_hidden_by_newer_ones() {
     assert_eq!(predictor.next_access(Question::new(page, 0)), Some(504));
     writer.join().unwrap();
     assert_eq!(predictor.next_access(Question::new(page, 0)), Some(504));
+}
+
+/// A scan ends and is expected, in its own slot and with its own parts: an estimate is of one or of
+/// the other, reports of the one that ran are lost, and a scan behind its part is not missed.
+fn a_scan_that_is_expected_is_never_half_of_it() {
+    let (mut registry, predictor) = new(2, 4);
+    register(&mut registry, 0, &[TABLE], 50_000, 1);
+    let running = register(&mut registry, 0, &[TABLE, OTHER], 0, 1);
+    predictor.report(running, 2, 0);
+    let page = PageId::new(TABLE, 4);
+    let worker = {
+        let predictor = predictor.clone();
+        thread::spawn(move || predictor.report(running, 3, 0))
+    };
+    let writer = thread::spawn(move || {
+        let expected = Expectation { start: 9000, spread: 0, trust: 0.5 };
+        (registry.expect(running, expected, 0).unwrap(), registry)
+    });
+    let estimate = predictor.next_access(Question::new(page, 0));
+    assert!([Some(1), Some(2), Some(50_004), Some(18_008)].contains(&estimate), "{estimate:?}");
+    worker.join().unwrap();
+    let (expected, mut registry) = writer.join().unwrap();
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(18_008));
+    assert_eq!(predictor.next_access(Question::new(PageId::new(OTHER, 4), 0)), Some(18_008));
+    let view = predictor.scan(expected).unwrap();
+    assert!(view.position == 0 && view.expected.is_some() && predictor.scan(running).is_none());
+    registry.finish(expected, 0);
+    assert_eq!(predictor.next_access(Question::new(page, 0)), Some(50_004));
 }
 
 /// The parts of a scan come and go together.
@@ -382,6 +412,12 @@ fn reports_do_not_outlive_their_scan() {
 #[test]
 fn a_scan_is_there_as_a_whole() {
     explore(parts_come_and_go_at_once, None);
+}
+
+#[test]
+fn an_expected_scan_is_another_one() {
+    explore(a_scan_that_is_expected_is_never_half_of_it, None);
+    explore(a_scan_that_is_expected_is_never_half_of_it, Some(Mistake::ExpectedUnseen));
 }
 
 #[test]

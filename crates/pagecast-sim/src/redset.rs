@@ -16,14 +16,18 @@
 //! * A page is `page_mb` megabytes, since real ones would make traces of billions of requests.
 //! * Only queries that ran count: `select`, not aborted, not answered from the result cache, with
 //!   tables and bytes.
+//! * A query comes again when it has the same `feature_fingerprint`, where the file has that
+//!   column, and reads the same tables. Redbench takes the numbers of scans and joins, too. What
+//!   comes again reads the same range.
 //! * A tick is a microsecond. A query waits for its arrival, on the first stream that is free by
 //!   the recorded times, and spreads its pages evenly over its execution time.
 //!
 //! The data are under CC BY-NC 4.0 and are not part of this project.
 
 use crate::generate::Generated;
-use crate::generate::program::{Program, Step, interleave, scan};
+use crate::generate::program::{Program, Step, interleave, scan_known};
 use pagecast_core::RelationId;
+use pagecast_core::forecast::Clock;
 use pagecast_core::random::Random;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
@@ -66,6 +70,8 @@ const COLUMNS: [&str; 8] = [
     "read_table_ids",
     "mbytes_scanned",
 ];
+/// Not in every file of this form.
+const FINGERPRINT: &str = "feature_fingerprint";
 
 /// A query that read something.
 #[derive(Clone, Debug)]
@@ -75,6 +81,8 @@ struct Query {
     duration_us: u64,
     tables: Vec<u64>,
     megabytes_each: f64,
+    /// Which query it is.
+    fingerprint: Option<u64>,
 }
 
 /// Makes a trace of the Redset file at `path`.
@@ -133,8 +141,9 @@ fn programs(queries: &[Query], largest: &HashMap<u64, f64>, options: &RedsetOpti
     let mut random = Random::new(options.seed);
     let mut relations: HashMap<u64, u32> = HashMap::new();
     let first = queries[0].arrival;
+    let clock = Clock { start: (first / 1_000_000).max(0) as u64, ticks_per_second: 1_000_000 };
     // By stream: when it is free, and what it does.
-    let mut streams: Vec<(u64, Program)> = Vec::new();
+    let mut streams: Vec<(u64, Program)> = vec![(0, vec![Step::Clock(Box::new(clock))])];
     for query in queries {
         let arrival = query.arrival.saturating_sub(first) as u64;
         let stream = streams.iter().position(|(free, _)| *free <= arrival).unwrap_or_else(|| {
@@ -151,7 +160,13 @@ fn programs(queries: &[Query], largest: &HashMap<u64, f64>, options: &RedsetOpti
             let next = relations.len() as u32 + 1;
             let relation = RelationId(*relations.entry(*table).or_insert(next));
             let size = pages(largest[table]) as u32;
-            scan(program, relation, random.below(size - blocks + 1), blocks, options.report);
+            // A query that scans several tables is known by each.
+            let template = query.fingerprint.map(|fingerprint| fingerprint ^ Random::new(*table).next());
+            let first = match template {
+                Some(template) => Random::new(options.seed ^ template).below(size - blocks + 1),
+                None => random.below(size - blocks + 1),
+            };
+            scan_known(program, relation, (first, blocks), options.report, template);
         }
     }
     Ok(streams.into_iter().map(|(_, program)| program).collect())
@@ -166,7 +181,7 @@ fn read(path: &Path) -> Result<Vec<Query>, String> {
         let found = schema.get_fields().iter().find(|field| field.name() == *name);
         found.cloned().ok_or_else(|| format!("no column `{name}`: is this a Redset file?"))
     };
-    let fields = COLUMNS.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let fields = COLUMNS.iter().map(column).chain(column(&FINGERPRINT).ok().map(Ok)).collect::<Result<Vec<_>, _>>()?;
     let wanted = Type::group_type_builder(schema.name()).with_fields(fields).build();
     let wanted = wanted.map_err(|error| error.to_string())?;
     let rows = reader.get_row_iter(Some(wanted)).map_err(|error| error.to_string())?;
@@ -205,7 +220,15 @@ fn query(row: &Row) -> Result<Option<Query>, String> {
     };
     let megabytes_each = megabytes / tables.len() as f64;
     let instance = number("instance_id")? as i64;
-    Ok(Some(Query { instance, arrival, duration_us: (duration * 1000.0) as u64, tables, megabytes_each }))
+    let fingerprint = fields.get(FINGERPRINT).filter(|field| !matches!(field, Field::Null));
+    let fingerprint = fingerprint.map(|field| fingerprint_of(&field.to_string(), &tables));
+    Ok(Some(Query { fingerprint, instance, arrival, duration_us: (duration * 1000.0) as u64, tables, megabytes_each }))
+}
+
+/// One number for the text and the tables (FNV-1a).
+fn fingerprint_of(text: &str, tables: &[u64]) -> u64 {
+    let bytes = text.bytes().chain(tables.iter().flat_map(|table| table.to_le_bytes()));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn unexpected(name: &str, field: &Field) -> String {

@@ -61,7 +61,7 @@ fn joined(strangers: Vec<Record>, scans: u32, honest: Vec<Record>) -> Vec<Record
 fn registered(relation: RelationId, scan: u32, first: u32, blocks: u32) -> Record {
     let run = Run { first, blocks, position: 0, span: u64::from(blocks) };
     let parts = vec![(relation, Extent::Runs(vec![run]))];
-    let registration = Registration { scan, kind: 0, length: u64::from(blocks), parts };
+    let registration = Registration { scan, kind: 0, length: u64::from(blocks), parts, template: None };
     Record { stream: STRANGER, action: Action::Register(Box::new(registration)) }
 }
 

@@ -123,11 +123,16 @@ pub mod policy {
     pub use pagecast_core::policy::{Batching, LockCounts, MAX_SAMPLES, PolicyError, PolicySpec, names};
 }
 
+/// Queries that come back: how they are named, and what is known of them.
+pub mod forecast {
+    pub use pagecast_core::forecast::{Clock, NextStart, Query, Rhythm, Template};
+}
+
 /// What a scan says of itself when it registers, and what is known of it while it runs.
 pub mod predictor {
     pub use pagecast_core::predictor::{
-        FormatError, KINDS, MAX_LENGTH, Pages, PagesFault, Part, PredictorConfig, RegisterError, Run, ScanKind,
-        ScanSpec, ScanView, scatter,
+        Expectation, FormatError, KINDS, MAX_LENGTH, Pages, PagesFault, Part, PredictorConfig, RegisterError, Run,
+        ScanKind, ScanSpec, ScanView, scatter,
     };
 }
 

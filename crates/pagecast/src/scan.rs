@@ -1,8 +1,9 @@
 //! Registered scans.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use pagecast_core::forecast::Query;
 use pagecast_core::predictor::{RegisterError, ScanSpec};
 use pagecast_core::{PageId, ScanId};
 
@@ -15,6 +16,7 @@ use crate::{PoolError, Relation};
 pub struct Scan {
     engine: Arc<Engine>,
     id: ScanId,
+    query: OnceLock<Query>,
 }
 
 impl Scan {
@@ -27,12 +29,42 @@ impl Scan {
         let id = engine.registry.lock().register(spec, engine.now())?;
         engine.cache.count_against(id, share);
         engine.prefetch.begin(id, spec);
-        Ok(Self { engine: Arc::clone(engine), id })
+        Ok(Self { engine: Arc::clone(engine), id, query: OnceLock::new() })
     }
 
     /// What requests of the scan are marked with.
     pub fn id(&self) -> ScanId {
         self.id
+    }
+
+    /// Says which query the scan is a run of, to be called once, when it begins. Where the policy
+    /// has [`forecast=on`](crate::PolicySpec::forecasts), the pool learns when the query comes
+    /// back. Once this run has ended its pages are expected to be read again then, and stay rather
+    /// than those that nobody is expected to want. Of a pool without forecast nothing changes.
+    ///
+    /// ```
+    /// # use pagecast::forecast::Query;
+    /// # use pagecast::storage::{Device, MemoryFiles};
+    /// # use pagecast::{Pool, PoolOptions, PolicySpec};
+    /// # let files = MemoryFiles::new();
+    /// # files.write("table", vec![7u8; 300_000]);
+    /// # let options = PoolOptions::default().memory(8 << 20).device(Device::new(files, None));
+    /// let pool = Pool::new(options.policy("pbm(forecast=on)".parse()?))?;
+    /// let table = pool.open("table".as_ref())?;
+    /// let report = Query { fingerprint: 77, table: 1 };
+    /// for _ in 0..4 {
+    ///     let scan = pool.scan(&table)?;
+    ///     scan.recurs(report);
+    /// }
+    /// let [known] = &pool.templates()[..] else { panic!("one query came") };
+    /// assert_eq!((known.query(), known.starts_seen()), (report, 4));
+    /// assert!(known.due().is_some(), "it is expected");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recurs(&self, query: Query) {
+        if self.query.set(query).is_ok() {
+            self.engine.begins(query);
+        }
     }
 
     /// All positions before `position` are done. Several threads of one scan may report, and the
@@ -126,8 +158,7 @@ impl Drop for Scan {
         self.engine.end_window(self.id);
         self.cap(None);
         self.engine.cache.count_against(self.id, None);
-        let now = self.engine.now();
-        self.engine.registry.lock().finish(self.id, now);
+        self.engine.end_scan(self.id, self.query.get().copied());
     }
 }
 

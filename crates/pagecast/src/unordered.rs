@@ -1,11 +1,12 @@
 //! Scans that read in any order, and take what is in memory first.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 
 use pagecast_core::cooperation::{Chunk, MemberId};
+use pagecast_core::forecast::Query;
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec};
 use pagecast_core::{RelationId, ScanId};
 
@@ -39,6 +40,7 @@ struct Registration {
     /// The position of each chunk, if some are joined.
     positions: Option<Box<[u32]>>,
     shared: AtomicU64,
+    query: OnceLock<Query>,
 }
 
 /// A chunk to be read. It promises nothing: a page of it that has left is read again, as in any
@@ -68,7 +70,14 @@ impl UnorderedScan {
         match cooperation.register(spec.chunks, spec.workers, account.clone(), residency, engine) {
             Ok(member) => {
                 let engine = engine.clone();
-                let registration = Registration { engine, account, member, positions, shared: AtomicU64::new(0) };
+                let registration = Registration {
+                    engine,
+                    account,
+                    member,
+                    positions,
+                    shared: AtomicU64::new(0),
+                    query: OnceLock::new(),
+                };
                 Ok(Self(Arc::new(registration)))
             }
             Err(refusal) => {
@@ -82,6 +91,13 @@ impl UnorderedScan {
     /// What reads of the scan are marked with.
     pub fn id(&self) -> ScanId {
         self.0.account.scan
+    }
+
+    /// As [`Scan::recurs`](crate::Scan::recurs).
+    pub fn recurs(&self, query: Query) {
+        if self.0.query.set(query).is_ok() {
+            self.0.engine.begins(query);
+        }
     }
 
     /// The next chunk, of those that are in memory first; waits for a load if there is none.
@@ -154,8 +170,7 @@ impl Drop for Registration {
         // What was brought for it and not used stays as pages that nobody asked for.
         self.account.close().into_iter().for_each(|page| self.engine.cache.give_up_ahead(page));
         self.engine.cache.count_against(self.account.scan, None);
-        let now = self.engine.now();
-        self.engine.registry.lock().finish(self.account.scan, now);
+        self.engine.end_scan(self.account.scan, self.query.get().copied());
     }
 }
 

@@ -45,6 +45,8 @@ struct State {
     counted: u64,
     /// The chunk that was handed out last.
     last: Option<usize>,
+    /// Whether it was registered before.
+    begun: bool,
 }
 
 /// Where a chunk is.
@@ -101,7 +103,13 @@ impl Cooperative {
             partitions: partitions as u32,
             narrowing,
             metrics: Counts::new(metrics),
-            state: Mutex::new(State { chunks: vec![Stand::Wanted; chunks], registered: None, counted: 0, last: None }),
+            state: Mutex::new(State {
+                chunks: vec![Stand::Wanted; chunks],
+                registered: None,
+                counted: 0,
+                last: None,
+                begun: false,
+            }),
         };
         if shared.register() { Ok(Self(Arc::new(shared))) } else { Err((shared.work, BackInOrder::NoRoom)) }
     }
@@ -211,6 +219,11 @@ impl Shared {
         // Of a partition that nobody fetches from the others must not wait for: who reads them may
         // come to it only after them. What it holds it reads, or nobody wants its rows.
         scan.iter().for_each(UnorderedScan::end_early);
+        // What the first registration has is all that the query reads.
+        if let (Some(scan), Some(query), false) = (&scan, self.work.query, state.begun) {
+            state.begun = true;
+            scan.recurs(query);
+        }
         state.registered = scan.map(|scan| Arc::new(Registered { scan, numbers }));
         state.registered.is_some()
     }

@@ -82,6 +82,7 @@ mod opener;
 mod progress;
 mod read_plan;
 mod reader;
+mod recurring;
 mod registry;
 mod room;
 mod row_groups;
@@ -241,6 +242,7 @@ pub struct Host {
     files: LocalFileSystem,
     /// The session's before the pool came: its stores are those themselves.
     runtime: Arc<RuntimeEnv>,
+    tables: recurring::Tables,
     unregistered: AtomicU64,
     /// Executions out of order, and those that were to be and were not.
     out_of_order: AtomicU64,
@@ -406,6 +408,7 @@ pub fn install_with(
         options,
         files: LocalFileSystem::new(),
         runtime: Arc::clone(state.runtime_env()),
+        tables: recurring::Tables::default(),
         unregistered: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
         back_in_order: AtomicU64::new(0),

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use pagecast::forecast::Query;
 use pagecast::predictor::{Pages, Part, Run, ScanKind, ScanSpec};
 use pagecast::{PageId, Relation, RelationId, Scan, ScanId, Share};
 use parking_lot::Mutex;
@@ -36,6 +37,7 @@ pub(crate) struct Progress {
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
     share: Option<Arc<Share>>,
+    query: Option<Query>,
     state: Mutex<State>,
 }
 
@@ -43,6 +45,8 @@ struct State {
     done: Vec<bool>,
     frontier: usize,
     scan: Option<Scan>,
+    /// Whether it was registered before.
+    begun: bool,
     /// The predictor had no room; it is not asked again.
     refused: bool,
 }
@@ -57,8 +61,9 @@ impl Progress {
             files.push(relation.clone());
             starts.push(start + row_group.rows);
         }
-        let state = State { done: vec![false; files.len()], frontier: 0, scan: None, refused: false };
-        Self { host: Arc::clone(host), expected, files, starts, share: plan.share.clone(), state: Mutex::new(state) }
+        let state = State { done: vec![false; files.len()], frontier: 0, scan: None, begun: false, refused: false };
+        let (share, state) = (plan.share.clone(), Mutex::new(state));
+        Self { host: Arc::clone(host), expected, files, starts, share, query: plan.query, state }
     }
 
     /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room
@@ -80,6 +85,9 @@ impl Progress {
         };
         match registered {
             Ok(scan) => {
+                if !std::mem::replace(&mut state.begun, true) {
+                    self.query.into_iter().for_each(|query| scan.recurs(query));
+                }
                 scan.report(self.starts[state.frontier]);
                 state.scan = Some(scan);
             }

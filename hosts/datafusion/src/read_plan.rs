@@ -32,6 +32,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
+use pagecast::forecast::Query;
 use pagecast::{Relation, Share};
 use parquet::file::metadata::ParquetMetaData;
 
@@ -99,6 +100,8 @@ pub(crate) struct ReadPlan {
     pub(crate) files: Vec<PlannedFile>,
     /// What it loads counts against this share of the pool.
     pub(crate) share: Option<Arc<Share>>,
+    /// What it is a run of, if the pool is to learn when that comes back.
+    pub(crate) query: Option<Query>,
 }
 
 impl ReadPlan {
@@ -141,7 +144,8 @@ pub(crate) async fn plan_reads(
     }
     let mut opened =
         stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
-    let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension() };
+    let query = host.tables.query_of(config, source, &host.pool);
+    let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension(), query };
     while let Some((file, relation, footer)) = opened.try_next().await? {
         let mut planned = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };
         let planning = async {

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use pagecast::forecast::Query;
 use pagecast::{Share, Unit};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 
@@ -22,6 +23,8 @@ pub(crate) struct Work {
     pub(crate) chunks: Vec<Range<usize>>,
     /// What it loads counts against this share of the pool.
     pub(crate) share: Option<Arc<Share>>,
+    /// What it is a run of, if the pool is to learn when that comes back.
+    pub(crate) query: Option<Query>,
 }
 
 impl Work {
@@ -29,7 +32,7 @@ impl Work {
     pub(crate) fn of_units(mut plan: ReadPlan, page_size: u64) -> Self {
         let reads = cut(&mut plan, page_size);
         let chunks = (0..reads.len()).map(|number| number..number + 1).collect();
-        Self { files: plan.files, reads, chunks, share: plan.share }
+        Self { files: plan.files, reads, chunks, share: plan.share, query: plan.query }
     }
 
     /// Adds a chunk that reads all of these plans; how many reads the first one comes to.
@@ -41,6 +44,7 @@ impl Work {
             reads.iter_mut().for_each(|read| read.file += self.files.len());
             first.get_or_insert(reads.len());
             self.share = self.share.take().or(plan.share);
+            self.query = self.query.or(plan.query);
             self.reads.append(&mut reads);
             self.files.append(&mut plan.files);
         }
@@ -58,7 +62,7 @@ impl Work {
         for read in self.reads {
             self.files[read.file].row_groups.extend(read.row_groups);
         }
-        ReadPlan { files: self.files, share: self.share }
+        ReadPlan { files: self.files, share: self.share, query: self.query }
     }
 }
 

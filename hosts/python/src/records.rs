@@ -173,7 +173,7 @@ fn registration(scan: u32, pages: &[PageId]) -> Registration {
         }
     }
     let parts = parts.into_iter().map(|(relation, runs)| (relation, Extent::Runs(runs))).collect();
-    Registration { scan, kind: 0, length: pages.len() as u64, parts }
+    Registration { scan, kind: 0, length: pages.len() as u64, parts, template: None }
 }
 
 /// A scan's number; numbers below 0 stand for none.

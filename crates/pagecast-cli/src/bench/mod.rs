@@ -1,6 +1,7 @@
 //! `pagecast bench`: concurrent query streams over Parquet, once per policy.
 
 mod axis;
+mod dashboards;
 mod fingerprint;
 mod floor;
 mod generated;
@@ -58,8 +59,9 @@ pub(crate) struct Args {
     data: Option<Place>,
     #[command(flatten)]
     store: StoreArgs,
-    /// What the streams run: `ranges` of --query, or `tpch`, the throughput run of TPC-H: its 22
-    /// queries in an order of each stream, over --data or generated tables
+    /// What the streams run: `ranges` of --query; `tpch`, the throughput run of TPC-H: its 22
+    /// queries in an order of each stream, over --data or generated tables; or `dashboards`: each
+    /// stream a report that comes back every 8, 16 or 32 s, and beside them queries that do not
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Workload::Ranges)]
     workload: Workload,
     /// File with one SQL statement; `{lo}` and `{hi}` become the ends of a random range, `{stream}`
@@ -83,9 +85,13 @@ pub(crate) struct Args {
     /// Concurrent streams
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     streams: u32,
-    /// Queries of each stream [default: 6, of tpch its 22]
+    /// Queries of each stream; of dashboards the starts of the most frequent reports [default: 6,
+    /// of tpch its 22, of dashboards 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     queries: Option<u32>,
+    /// With --workload dashboards: the share of the queries that never come back
+    #[arg(long, value_name = "F", default_value = "0.5", value_parser = one_off)]
+    one_off: f64,
     /// How often each row is run, in turns; the table shows medians
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
@@ -150,6 +156,13 @@ fn read_ahead(text: &str) -> Result<f64, String> {
     }
 }
 
+fn one_off(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=0.95).contains(&share) => Ok(share),
+        _ => Err(format!("`{text}` is no share from 0 to 0.95")),
+    }
+}
+
 fn scale(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
@@ -169,8 +182,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Size::Plain(_) => return Err(usage(format!("--pool: `{}` has no unit; write 64MiB or 30%", args.pool))),
     }
     let templates = match (args.workload, &args.query[..]) {
-        (Workload::Ranges, []) => Template::defaults(),
-        (Workload::Ranges, paths) => paths.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?,
+        (Workload::Ranges | Workload::Dashboards, []) => Template::defaults(),
+        (Workload::Ranges | Workload::Dashboards, paths) => {
+            paths.iter().map(|path| Template::read(path)).collect::<anyhow::Result<_>>()?
+        }
         (Workload::Tpch, []) => Vec::new(),
         (Workload::Tpch, _) => {
             return Err(usage("--query: the workload tpch has its own queries; leave one of both out"));
@@ -178,7 +193,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     };
     let data = match (&args.data, args.workload) {
         (Some(folder), _) => folder.clone(),
-        (None, Workload::Ranges) => lineitem::folder(args.sf)?.into(),
+        (None, Workload::Ranges | Workload::Dashboards) => lineitem::folder(args.sf)?.into(),
         (None, Workload::Tpch) => tpch::folder(args.sf)?.into(),
     };
     let model = args.store_model();
@@ -382,6 +397,10 @@ impl Bench {
                 workload::query_list(&self.templates, &args.range, &args.selectivity, size, args.output.seed)
             }
             Workload::Tpch => tpch::query_list(args.sf, size, args.output.seed),
+            Workload::Dashboards => {
+                let mix = dashboards::Mix { reports: size.0, starts: size.1, one_off: args.one_off };
+                dashboards::query_list(&self.templates, &args.range, &args.selectivity, &mix, args.output.seed)
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pagecast::PoolStats;
 use serde::Serialize;
 
+use super::dashboards;
 use super::machine::Machine;
 use super::tier::FlashRun;
 use super::workload::Workload;
@@ -402,6 +403,12 @@ impl Results {
         if self.config.workload == Workload::Tpch {
             let hourly = |run: &Run| run.queries.len() as f64 * 3600.0 / run.wall_s;
             columns.push(("queries /h", Box::new(move |row| format!("{:.0}", row.median(hourly)))));
+        }
+        if self.config.workload == Workload::Dashboards {
+            let seconds = |of: fn(&[f64]) -> f64| move |run: &Run| of(&dashboards::latencies(&run.queries));
+            let column = move |of| -> Cell<'_> { Box::new(move |row| format!("{:.2} s", row.median(seconds(of)))) };
+            columns.push(("report", column(dashboards::median)));
+            columns.push(("worst", column(|all| all.last().copied().unwrap_or(0.0))));
         }
         if rows.iter().any(|row| row.typical().store.is_some()) {
             let of = |figure: fn(&StoreRun) -> f64| move |run: &Run| run.store.as_ref().map_or(0.0, figure);

@@ -194,7 +194,8 @@ impl Setting {
         let mut streams = JoinSet::new();
         for (number, queries) in self.list.iter().enumerate() {
             let stage = reader.host.is_some().then(|| Arc::clone(&self.stage));
-            streams.spawn(stream(reader.ctx.clone(), number, queries.clone(), stage, bar.clone()));
+            let work = Work { number, queries: queries.clone(), begun: started };
+            streams.spawn(stream(reader.ctx.clone(), work, stage, bar.clone()));
         }
         let mut queries = Vec::new();
         // The first failure ends the run: dropping the set cancels the other streams.
@@ -314,16 +315,24 @@ struct Measured {
     peak_rss_bytes: Option<u64>,
 }
 
+/// What a stream is to do.
+struct Work {
+    number: usize,
+    queries: Vec<Query>,
+    /// When all streams began.
+    begun: Instant,
+}
+
 /// One stream; on the stage, if it reads through a pool.
 async fn stream(
     ctx: SessionContext,
-    stream: usize,
-    queries: Vec<Query>,
+    Work { number: stream, queries, begun }: Work,
     stage: Option<Arc<Stage>>,
     bar: ProgressBar,
 ) -> anyhow::Result<Vec<QueryRun>> {
     let mut done = Vec::with_capacity(queries.len());
     for query in queries {
+        tokio::time::sleep_until((begun + query.at).into()).await;
         let started = Instant::now();
         if let Some(stage) = &stage {
             stage.begin(stream, &query.name, &query.sql);

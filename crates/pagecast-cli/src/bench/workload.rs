@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use arrow::compute::kernels::cast_utils::Parser;
@@ -25,6 +26,8 @@ pub(super) enum Workload {
     Ranges,
     /// TPC-H's throughput run.
     Tpch,
+    /// Reports that come back, and queries that do not.
+    Dashboards,
 }
 
 impl Workload {
@@ -33,6 +36,7 @@ impl Workload {
         match self {
             Self::Ranges => 6,
             Self::Tpch => 22,
+            Self::Dashboards => 12,
         }
     }
 }
@@ -77,6 +81,13 @@ impl Template {
     /// The SQL of one execution.
     fn instance(&self, stream: usize, lo: &str, hi: &str) -> String {
         self.sql.replace("{lo}", lo).replace("{hi}", hi).replace("{stream}", &stream.to_string())
+    }
+
+    /// An execution over a random range that is `share` of the domain long.
+    pub(super) fn query(&self, stream: usize, domain: &Domain, share: f64, random: &mut Random) -> Query {
+        let (lo, hi) = domain.range(share, random);
+        let sql = self.instance(stream, &lo, &hi);
+        Query { name: self.name.clone(), selectivity: share, sql, at: Duration::ZERO }
     }
 
     /// Fails where the statement is not SQL, does not fit the tables of `ctx` or does more than
@@ -155,6 +166,8 @@ pub(super) struct Query {
     /// How long its range is, as a share of the domain.
     pub(super) selectivity: f64,
     pub(super) sql: String,
+    /// How long after the beginning of the run it starts at the earliest.
+    pub(super) at: Duration,
 }
 
 /// For each of `streams` streams its `queries` queries: template, which of `shares` its range
@@ -171,8 +184,7 @@ pub(super) fn query_list(
         let template = &templates[random.below(templates.len() as u32) as usize];
         // One share is not drawn.
         let selectivity = if let &[only] = shares { only } else { shares[random.below(shares.len() as u32) as usize] };
-        let (lo, hi) = domain.range(selectivity, &mut random);
-        Query { name: template.name.clone(), selectivity, sql: template.instance(stream, &lo, &hi) }
+        template.query(stream, domain, selectivity, &mut random)
     };
     (0..streams).map(|stream| (0..queries).map(|_| query(stream)).collect()).collect()
 }

@@ -156,7 +156,7 @@ catalog! {
         |frames, of, _| LruK::new(frames, of.small("k"), of.number("correlated"), of.number("history"));
     // Only the replay of a trace can run it, with what follows in the trace: see `Belady`.
     "opt" sequential [] |_, _| each(0.0), |frames, _, _| Belady::new(frames, NextUses::of(&[]));
-    "pbm" concurrent [count_or_all("samples", 20, 1, SAMPLES), word("history", &["on", "off"])]
+    "pbm" concurrent [count_or_all("samples", 20, 1, SAMPLES), word("history", &["on", "off"]), word("forecast", &["off", "on"])]
         |of, frames| Predictive::memory(of.is("history", "on"), frames),
         |frames, of, seed| Predictive::new(frames, of.small("samples"), of.is("history", "on"), seed);
     // Its words are named, so that a result says that they were off.

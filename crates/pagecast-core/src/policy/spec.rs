@@ -76,6 +76,12 @@ impl PolicySpec {
         self.entry.name == "opt"
     }
 
+    /// Whether whoever runs the policy is to expect queries that come back, as `pbm(forecast=on)`
+    /// asks for; see [`Forecast`](crate::forecast::Forecast). The policy itself is the same.
+    pub fn forecasts(&self) -> bool {
+        self.entry.name == "pbm" && self.values.is("forecast", "on")
+    }
+
     /// Whether the policy looks at how page ids lie to each other, so that a replay must not number
     /// the pages anew. `pbm` does so for pages that scans read, and a replay of scans keeps their
     /// ids for every policy.
@@ -180,7 +186,10 @@ mod tests {
             "policy `pbm`: `samples=some` must be a whole number from 1 to 256, or all"
         );
         assert_eq!(error("pbm(history=1)"), "policy `pbm`: `history=1` must be one of on, off");
-        assert_eq!(error("pbm(frequency=off)"), "policy `pbm` has no parameter `frequency`; it has samples, history");
+        assert_eq!(
+            error("pbm(frequency=off)"),
+            "policy `pbm` has no parameter `frequency`; it has samples, history, forecast"
+        );
         assert_eq!(error("lirs(hir=101%)"), "policy `lirs`: `hir=101%` must be a share from 0% to 100%");
     }
 
@@ -193,7 +202,7 @@ mod tests {
         }
         let params = |text: &str| PolicySpec::parse(text).unwrap().params();
         assert_eq!(params("pbm-paper"), "samples=10,bulk=1,frequency=off,fallback=off");
-        assert_eq!(params("pbm(samples=all)"), "samples=all,history=on");
+        assert_eq!(params("pbm(samples=all)"), "samples=all,history=on,forecast=off");
         assert_eq!(params("2q"), "in=25%,out=50%");
     }
 

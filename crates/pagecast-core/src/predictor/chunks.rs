@@ -76,14 +76,19 @@ impl Chunks {
             Ok(space) => arena.allocate(space).ok_or(full)?,
             Err(_) => return Err(full),
         };
+        Ok(Self { at, tag: 0, count }.anew(words))
+    }
+
+    /// The same memory for another registration, of which no chunk is done (S1).
+    pub(super) fn anew(self, words: Words<'_>) -> Self {
         let registrations = words.load(header::CHUNKS, Relaxed).wrapping_add(1);
         words.store(header::CHUNKS, registrations, Relaxed);
         // An odd factor, hence another tag for each of 2^31 registrations.
-        let chunks = Self { at, tag: (registrations as u32).wrapping_mul(0x9e37_79b9) | TAG, count };
-        for index in 0..space as usize {
-            words.store(at as usize + index, join(chunks.tag, 0), Relaxed);
+        let chunks = Self { tag: (registrations as u32).wrapping_mul(0x9e37_79b9) | TAG, ..self };
+        for index in 0..chunks.words() as usize {
+            words.store(chunks.at as usize + index, join(chunks.tag, 0), Relaxed);
         }
-        Ok(chunks)
+        chunks
     }
 
     /// Gives the memory back.

@@ -28,6 +28,9 @@
 //!   of a position at a chunk and says so before. The sources have nothing like it.
 //! * Estimates are computed when asked for and never cached; the authors' code keeps each for up to
 //!   10 s.
+//! * A scan may be *expected*: the same record, with its start ahead ([`Registry::expect`]). Its
+//!   pages are wanted once it has begun and come to them, later the less sure that is. The sources
+//!   know running scans only.
 //!
 //! Suits workloads whose queries know what they will read: sequential, bitmap and column scans,
 //! alone or many over the same data, in an order or in whichever costs least. It says nothing about
@@ -67,12 +70,15 @@
 //! [`missed`]: Predictor::missed
 //! [`last_use`]: crate::oracle::Question::last_use
 
-// From the bottom up: correlation, records, error, layout, pages, cell, scan, chunks, marks,
-// reader, nearest, follow, registry. A module uses those before it (`tests/layers.rs` of the pool).
+// From the bottom up: correlation, records, error, layout, pages, cell, expectation, scan, chunks,
+// marks, reader, nearest, follow, registry, expect. A module uses those before it
+// (`tests/layers.rs` of the pool).
 mod cell;
 mod chunks;
 mod correlation;
 mod error;
+mod expect;
+mod expectation;
 mod follow;
 mod layout;
 mod marks;
@@ -180,7 +186,19 @@ pub struct ScanSpec<'a> {
     pub parts: &'a [Part<'a>],
 }
 
-/// A running scan, as seen at one moment.
+/// When a scan that does not run yet will probably begin.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Expectation {
+    /// When it is expected to begin; a moment that has passed means that it is overdue.
+    pub start: Tick,
+    /// By how many ticks it is usually earlier or later. Its pages are never expected sooner.
+    pub spread: Tick,
+    /// How sure it is, above 0 and at most 1; other values are taken for the nearest of these. Of
+    /// 0.5 its pages are expected in twice the time.
+    pub trust: f32,
+}
+
+/// A running or expected scan, as seen at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ScanView {
     /// Its name.
@@ -197,9 +215,11 @@ pub struct ScanView {
     pub parts: u32,
     /// The relation of its first part, if it has one.
     pub relation: Option<RelationId>,
-    /// When it was registered.
+    /// When it was registered; of an expected one, when it is expected to begin.
     pub started: Tick,
     /// Whether it reads its positions in any order: these are chunks, and `position` is how many
     /// are done.
     pub unordered: bool,
+    /// Of a scan that is expected and does not run: when, and how sure that is.
+    pub expected: Option<Expectation>,
 }

@@ -50,7 +50,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             u32::MAX,
             || Queue::new(now),
             |queue, part, at| {
-                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
+                if let Some(ticks) = self.estimate_at_least(at, blocks, now) {
                     queue.insert(part, ticks, now);
                 }
             },
@@ -67,7 +67,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             || queue.clone(),
             |queue, part, at| {
                 queue.remove(part);
-                if let Some(ticks) = self.estimate(at, blocks, 0, now) {
+                if let Some(ticks) = self.estimate_at_least(at, blocks, now) {
                     queue.insert(part, ticks, now);
                 }
             },

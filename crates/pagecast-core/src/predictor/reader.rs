@@ -6,7 +6,7 @@ use super::pages::{self, Blocks, Stretch, sooner};
 use super::records::{BITSET, CHUNKS, CORRELATED, PART_WORDS, bucket, header, part};
 use super::scan::Scan;
 use super::words::{Words, split};
-use super::{FormatError, PredictorConfig, ScanView};
+use super::{Expectation, FormatError, PredictorConfig, ScanView};
 use crate::oracle::{Oracle, Question};
 use crate::sync::atomic::{
     AtomicU64,
@@ -76,7 +76,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// the scan started with. A scan without order says [`complete`](Self::complete) instead, and
     /// its reports change nothing.
     pub fn report(&self, scan: ScanId, position: u64, now: Tick) {
-        if let Some(scan) = self.open(scan) {
+        if let Some(scan) = self.open_running(scan) {
             scan.report(position, now);
         }
     }
@@ -89,7 +89,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// position more. A chunk that the scan has not, a scan that reads in order or has finished,
     /// also when others have its slot and its memory: nothing changes.
     pub fn complete(&self, scan: ScanId, position: u64, now: Tick) {
-        if let Some(scan) = self.open(scan) {
+        if let Some(scan) = self.open_running(scan) {
             scan.complete(position, now);
         }
     }
@@ -98,7 +98,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// is done. A page that the scan has not registered, or has behind it, changes nothing. Whether
     /// the scan still runs.
     pub fn reach(&self, scan: ScanId, page: PageId, now: Tick) -> bool {
-        let Some(record) = self.open(scan) else { return false };
+        let Some(record) = self.open_running(scan) else { return false };
         if let Some(position) = self.ahead(&record, page) {
             record.report(position, now);
         }
@@ -109,7 +109,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// said before a victim is looked for. Of a scan whose positions are not those of single pages
     /// it says nothing, for such a scan may ask for pages of many positions together.
     pub fn missed(&self, scan: ScanId, page: PageId, now: Tick) {
-        if let Some(record) = self.open(scan).filter(Scan::reads_page_by_page)
+        if let Some(record) = self.open_running(scan).filter(Scan::reads_page_by_page)
             && let Some(position) = self.ahead(&record, page)
         {
             record.missed(position, now);
@@ -121,6 +121,11 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let (blocks, from) = (Blocks::of(page), scan.position());
         let position = self.first_part(scan, blocks, |place| self.find(place, blocks, from));
         position.filter(|_| scan.unchanged())
+    }
+
+    /// The record of a scan that runs: an expected one has no progress to report.
+    fn open_running(&self, scan: ScanId) -> Option<Scan<'_>> {
+        self.open(scan).filter(|scan| scan.expectation().is_none())
     }
 
     /// How `scan` stands; `None` if it has finished.
@@ -140,6 +145,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
             relation,
             started: record.started(),
             unordered: record.is_unordered(),
+            expected: record.expectation(),
         };
         record.unchanged().then_some(view)
     }
@@ -149,13 +155,14 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         self.words().load(header::REFUSED, Relaxed)
     }
 
-    /// Calls `visit` for each running scan.
-    pub fn scans(&self, mut visit: impl FnMut(ScanView)) {
-        for id in self.running() {
-            if let Some(view) = self.scan(id) {
-                visit(view);
-            }
-        }
+    /// Calls `visit` for each running scan, and for no expected one.
+    pub fn scans(&self, visit: impl FnMut(ScanView)) {
+        self.views().filter(|view| view.expected.is_none()).for_each(visit);
+    }
+
+    /// Calls `visit` for each scan that is expected and does not run.
+    pub fn expected(&self, visit: impl FnMut(ScanView)) {
+        self.views().filter(|view| view.expected.is_some()).for_each(visit);
     }
 
     /// The first answer of `find` for the parts of the scan that are of the relation of `blocks`.
@@ -171,10 +178,10 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         None
     }
 
-    fn running(&self) -> impl Iterator<Item = ScanId> + '_ {
+    fn views(&self) -> impl Iterator<Item = ScanView> + '_ {
         (0..self.layout.config.scans).filter_map(|slot| {
             let generation = Scan::live_generation(self.words(), self.layout.scan(slot)?)?;
-            Some(ScanId { slot, generation })
+            self.scan(ScanId { slot, generation })
         })
     }
 
@@ -236,6 +243,27 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
     /// made the use of the block that was at `used`.
     #[inline]
     pub(super) fn estimate(&self, at: usize, blocks: Blocks, used: Tick, now: Tick) -> Option<Tick> {
+        let weigh = |expected: Expectation, ticks| expected.until(ticks, now);
+        self.estimate_by(at, blocks, (used, now), weigh)
+    }
+
+    /// As [`estimate`](Self::estimate), but so low that it falls by no more than the time that
+    /// passes, as the estimates of running scans do at one pace.
+    pub(super) fn estimate_at_least(&self, at: usize, blocks: Blocks, now: Tick) -> Option<Tick> {
+        let weigh = |expected: Expectation, ticks| expected.until_at_least(ticks, now);
+        self.estimate_by(at, blocks, (0, now), weigh)
+    }
+
+    /// An estimate, where `weigh` says in how many ticks an expected scan reads what it reads so
+    /// long after its beginning.
+    #[inline]
+    fn estimate_by(
+        &self,
+        at: usize,
+        blocks: Blocks,
+        (used, now): (Tick, Tick),
+        weigh: impl Fn(Expectation, Tick) -> Tick,
+    ) -> Option<Tick> {
         let words = self.words();
         let record = words.record::<PART_WORDS>(at)?;
         let load = |field: usize| record[field].load(Relaxed);
@@ -251,6 +279,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         let place = self.place_in(record, blocks)?;
         // A block that is wanted as long as a scan is near may be wanted again.
         let used = if place.form == CORRELATED { 0 } else { used };
+        let expected = scan.expectation();
         let ticks = match place.form {
             CHUNKS => scan.next_chunk(place.stretch, place.origin, blocks, now)?,
             _ => {
@@ -259,6 +288,7 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
                 (ticks > 0 || !scan.has_used(target, used, now)).then_some(ticks)?
             }
         };
+        let ticks = expected.map_or(ticks, |expected| weigh(expected, ticks));
         scan.unchanged().then_some(ticks)
     }
 

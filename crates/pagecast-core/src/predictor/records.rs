@@ -4,7 +4,7 @@
 //! `cell.rs`).
 
 /// "pagecast" with the version of the layout in the last byte.
-pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x08");
+pub(super) const MAGIC: u64 = u64::from_be_bytes(*b"pagecas\x09");
 
 /// How many kinds of scans there are, each with a running estimate of pace.
 pub const KINDS: u8 = 16;

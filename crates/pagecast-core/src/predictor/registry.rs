@@ -10,7 +10,8 @@
 //!   part's scan is live. Of two readings that differ by `n`, all parts that were linked or came to
 //!   life in between are among the first `n` of the chain, unless they have gone: nothing but a
 //!   later link puts a part in front of another.
-//! * (R3) A refused registration leaves everything as it was.
+//! * (R3) A refused registration leaves everything as it was, but for expected scans, which may
+//!   have been withdrawn for it.
 
 use super::arena::Arena;
 use super::chunks::{self, Chunks};
@@ -19,7 +20,9 @@ use super::pages::{self, Extent};
 use super::records::{BITSET, CHUNKS, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, bucket, header, part};
 use super::scan::{Scan, Slot};
 use super::words::{NIL, Words, join, split};
-use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
+use super::{
+    Expectation, FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec,
+};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -104,12 +107,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// Registers a scan that stands at position 0 at `now`. All its parts become visible at once.
+    /// Where there is no room, expected scans are withdrawn for it, those that come last first.
     ///
     /// # Errors
     /// [`RegisterError`], which says what is full or what is wrong with the scan; then nothing has
     /// changed.
     pub fn register(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        self.try_register(scan, false, now).inspect_err(|error| self.count_refusal(error))
+        self.register_running(scan, false, now)
     }
 
     /// Registers a scan that reads in any order, of which nothing is done at `now`.
@@ -151,7 +155,13 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     /// # Errors
     /// [`RegisterError`], as of [`register`](Self::register), or that a part's pages have an order.
     pub fn register_unordered(&mut self, scan: &ScanSpec<'_>, now: Tick) -> Result<ScanId, RegisterError> {
-        self.try_register(scan, true, now).inspect_err(|error| self.count_refusal(error))
+        self.register_running(scan, true, now)
+    }
+
+    /// Registers a scan that runs. Expected scans give way to it.
+    fn register_running(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
+        let done = self.with_room(None, |registry| registry.try_register(scan, unordered, (now, None)));
+        done.inspect_err(|error| self.count_refusal(error))
     }
 
     /// Counts the scans that run unpredicted because something is full; faulty ones are not among
@@ -163,7 +173,12 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
-    fn try_register(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
+    pub(super) fn try_register(
+        &mut self,
+        scan: &ScanSpec<'_>,
+        unordered: bool,
+        begins: (Tick, Option<Expectation>),
+    ) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -190,26 +205,33 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             }
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan, parts, chunks.map(Chunks::pack), self.kind_pace(scan), now);
-        for part in self.siblings(parts.0) {
+        record.fill(scan, parts, chunks.map(Chunks::pack), self.kind_pace(scan), begins);
+        self.show(record, parts.0);
+        Ok(id)
+    }
+
+    /// Makes a scan visible that has been written, with its parts from `first_part` on.
+    pub(super) fn show(&self, record: Slot<'_>, first_part: u32) {
+        for part in self.siblings(first_part) {
             self.link(part);
         }
         record.publish();
-        for part in self.siblings(parts.0) {
+        for part in self.siblings(first_part) {
             self.count_arrival(part);
         }
         self.count_change();
-        Ok(id)
     }
 
     /// Ends a scan: nobody waits for its pages any more, its memory is free, and its average pace
     /// counts for its kind. Whether it was running: a scan that has ended already is left alone,
-    /// also if its slot is in use again.
+    /// also if its slot is in use again. One that was expected is withdrawn.
     pub fn finish(&mut self, scan: ScanId, now: Tick) -> bool {
         let words = self.words();
         let Some(at) = self.layout.scan(scan.slot) else { return false };
         let Some(running) = Scan::open(words, at, scan) else { return false };
-        self.learn_pace(&running, now);
+        if running.expectation().is_none() {
+            self.learn_pace(&running, now);
+        }
         let (first_part, chunks) = (running.first_part(), running.chunks());
         let record = Slot { words, at };
         record.retract();
@@ -237,7 +259,15 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         self.words().store(header::CHANGES, changes.wrapping_add(1), Release);
     }
 
-    fn words(&self) -> Words<'_> {
+    pub(super) fn open(&self, scan: ScanId) -> Option<Scan<'_>> {
+        Scan::open(self.words(), self.layout.scan(scan.slot)?, scan)
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(super) fn words(&self) -> Words<'_> {
         Words(self.memory.as_ref())
     }
 
@@ -252,7 +282,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
 
     /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors
     /// do: 0.85 of the old and 0.15 of the new.
-    fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
+    pub(super) fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
         let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
         if positions == 0 || ticks == 0 {
             return;
@@ -371,7 +401,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// The parts of one scan, in order. Bounded, whatever the links say.
-    fn siblings(&self, first_part: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn siblings(&self, first_part: u32) -> impl Iterator<Item = u32> + '_ {
         let sibling = |&number: &u32| {
             let at = self.layout.part(number)?;
             Some(self.words().load(at + part::SIBLING, Relaxed) as u32)
@@ -415,7 +445,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// Takes a part out of its bucket's chain. Its own link stays, for readers that stand on it.
-    fn unlink(&self, number: u32) {
+    pub(super) fn unlink(&self, number: u32) {
         let words = self.words();
         let Some(at) = self.layout.part(number) else { return };
         let bucket = self.bucket_of(at) + bucket::CHAIN;

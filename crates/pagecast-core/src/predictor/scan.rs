@@ -1,9 +1,10 @@
-//! One running scan: its record in memory, and how readers and reporters use it together.
+//! One running or expected scan: its record in memory, and how readers and reporters use it
+//! together.
 //!
 //! Invariants:
-//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, and `CHUNKS`), its parts and its runs are
-//!   written only while its version says that it is not live. A reader that finds the same live
-//!   version before and after has read one registration.
+//! * (I1) A scan's fixed words (`STARTED` to `PARTS`, `CHUNKS` and `EXPECTED`), its parts and its
+//!   runs are written only while its version says that it is not live. A reader that finds the same
+//!   live version before and after has read one registration.
 //! * (I2) Every word that reporters change carries the low 12 bits of the generation, and is
 //!   changed only by a compare-exchange against a value with these bits. A reporter that was held
 //!   up while its scan finished and the slot was taken again finds other bits and changes nothing.
@@ -16,9 +17,10 @@
 //!   report, readers take the words as they are after a few tries, each of them a true value of
 //!   this scan.
 
+use super::expectation;
 use super::records::{KINDS, MAX_LENGTH, SCAN_WORDS, VALUE_BITS, header};
 use super::words::{NIL, Words, join, split};
-use super::{Pages, Part, Run, ScanKind, ScanSpec};
+use super::{Expectation, Pages, Part, Run, ScanKind, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64, Ordering,
     Ordering::{Acquire, Relaxed, Release},
@@ -34,7 +36,7 @@ const TRIES: u32 = 4;
 /// several workers.
 const KEEP: f64 = 0.875;
 
-// Words of a record; the last one only fills it up to two cache lines.
+// Words of a record, which fill two cache lines.
 const VERSION: usize = 0;
 const STARTED: usize = 1;
 const LENGTH: usize = 2;
@@ -53,6 +55,8 @@ const LINK: usize = 12;
 const REPORTED: usize = 13;
 /// Where its chunks are, and their tag (chunks.rs).
 pub(super) const CHUNKS: usize = 14;
+/// 0 while the scan runs, otherwise how it is expected (expectation.rs).
+const EXPECTED: usize = 15;
 
 /// Beside the kind: see [`Order::at_chunks`] and [`Order::page_by_page`].
 const AT_CHUNKS: u32 = 1 << 8;
@@ -180,6 +184,15 @@ impl<'a> Scan<'a> {
         ScanKind(split(self.get(KIND_PART)).0 as u8)
     }
 
+    /// How it is expected, if it does not run.
+    #[inline]
+    pub(super) fn expectation(&self) -> Option<Expectation> {
+        match self.get(EXPECTED) {
+            0 => None,
+            packed => Some(expectation::unpack(packed, self.started())),
+        }
+    }
+
     pub(super) fn first_part(&self) -> u32 {
         split(self.get(KIND_PART)).1
     }
@@ -213,7 +226,7 @@ impl<'a> Scan<'a> {
         let Measurement { time, pace, weight, .. } = self.last_measurement();
         let elapsed = now.saturating_sub(self.started()).saturating_sub(time) as f64;
         let kept = weight * KEEP;
-        if elapsed > pace { (kept * pace + elapsed) / (kept + 1.0) } else { pace }
+        if elapsed > pace && self.get(EXPECTED) == 0 { (kept * pace + elapsed) / (kept + 1.0) } else { pace }
     }
 
     /// Ticks from `now` until the scan is at `target`, which is not below the position that it has
@@ -456,16 +469,23 @@ impl Slot<'_> {
         (first_part, parts): (u32, u32),
         chunks: Option<u64>,
         pace: f64,
-        now: Tick,
+        (now, expected): (Tick, Option<Expectation>),
     ) {
-        let generation = self.generation();
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
-        store(STARTED, now);
         store(LENGTH, scan.length);
         let order = if chunks.is_some() { UNORDERED } else { Order::of(scan).bits() };
         store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
-        store(CHUNKS, chunks.unwrap_or(0));
         store(PARTS, u64::from(parts));
+        self.begin(chunks, pace, now, expected);
+    }
+
+    /// Writes what changes when a scan begins, or is expected to: it has done nothing yet.
+    pub(super) fn begin(self, chunks: Option<u64>, pace: f64, now: Tick, expected: Option<Expectation>) {
+        let generation = self.generation();
+        let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
+        store(STARTED, expected.map_or(now, |expected| expected.start));
+        store(EXPECTED, expected.map_or(0, expectation::pack));
+        store(CHUNKS, chunks.unwrap_or(0));
         for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT] {
             store(field, tag(generation));
         }

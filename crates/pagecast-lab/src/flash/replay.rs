@@ -115,7 +115,7 @@ impl Replay {
                 self.scans.get(scan).into_iter().for_each(|scan| scan.report(*position));
             }
             LoadedEvent::Finish(scan) => drop(self.scans.remove(scan)),
-            LoadedEvent::Pace(_) | LoadedEvent::Wait(_) => {}
+            LoadedEvent::Pace(_) | LoadedEvent::Wait(_) | LoadedEvent::Changed(_) => {}
         }
         Ok(())
     }

@@ -61,7 +61,7 @@ fn scan(program: &mut Program, runs: Vec<Run>, report: u32) {
     let length = runs.iter().map(|run| run.span).sum();
     let blocks: Vec<u32> = runs.iter().flat_map(|run| run.first..run.first + run.blocks).collect();
     let extent = Extent::Runs(runs);
-    program.push(Step::Begin(Box::new(Beginning { kind: BITMAP, length, relation: TABLE, extent })));
+    program.push(Step::Begin(Box::new(Beginning { kind: BITMAP, length, relation: TABLE, extent, template: None })));
     for (done, block) in (1_u64..).zip(blocks) {
         program.push(Step::Scan(PageId::new(TABLE, block)));
         if done % u64::from(report) == 0 || done == length {

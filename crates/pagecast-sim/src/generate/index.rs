@@ -96,7 +96,8 @@ pub(super) fn almost_sequential(call: &mut Call, random: &mut Random) -> Result<
                 // Nothing is left of the order: nobody can say when a page comes.
                 None => Extent::Runs(Vec::new()),
             };
-            let beginning = Beginning { kind: CORRELATED, length: u64::from(high - low), relation: TABLE, extent };
+            let entries = u64::from(high - low);
+            let beginning = Beginning { kind: CORRELATED, length: entries, relation: TABLE, extent, template: None };
             program.push(Step::Begin(Box::new(beginning)));
             let mut reported = low;
             let blocks = &heap[(first * rows) as usize..((first + length) * rows) as usize];

@@ -12,6 +12,7 @@ mod index;
 mod loops;
 mod points;
 pub(crate) mod program;
+mod recurring;
 mod sequential;
 mod tuples;
 mod ycsb;
@@ -44,6 +45,7 @@ static WORKLOADS: &[Workload] = &[
     Workload { name: "dynzipf-like-cs", about: dynzipf::ABOUT_CS, make: dynzipf::concurrent },
     Workload { name: "tuples", about: tuples::ABOUT, make: tuples::make },
     Workload { name: "amg", about: amg::ABOUT, make: amg::make },
+    Workload { name: "recurring", about: recurring::ABOUT, make: recurring::make },
     Workload { name: "loop", about: loops::ABOUT, make: loops::make },
 ];
 

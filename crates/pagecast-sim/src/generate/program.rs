@@ -1,6 +1,7 @@
 //! What one stream does, and how streams become one trace.
 
 use crate::trace::{Action, Extent, Record, Registration, Rows, Source, TraceError};
+use pagecast_core::forecast::Clock;
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId, Tick};
 use std::cmp::Reverse;
@@ -14,11 +15,12 @@ pub(crate) const INDEX: RelationId = RelationId(2);
 
 /// Kinds of scans: each has its own running estimate of pace. Sequential scans; index scans almost
 /// in the order of the table, by their physical distance; index scans in no such order, whose
-/// positions are entries of the index; bitmap scans.
+/// positions are entries of the index; bitmap scans; scans of columns.
 pub(crate) const SEQUENTIAL: u8 = 0;
 pub(crate) const CORRELATED: u8 = 1;
 pub(crate) const INDEXED: u8 = 2;
 pub(crate) const BITMAP: u8 = 3;
+pub(crate) const COLUMNS: u8 = 4;
 
 /// A step of a stream; small, for there are millions. Scans have no numbers yet: a stream runs one
 /// at a time.
@@ -37,6 +39,8 @@ pub(crate) enum Step {
     End,
     Pace(u32),
     Wait(Tick),
+    Changed(RelationId),
+    Clock(Box<Clock>),
 }
 
 /// What a scan registers: its kind, the end of its axis, and what it reads of one relation.
@@ -46,6 +50,8 @@ pub(crate) struct Beginning {
     pub(crate) length: u64,
     pub(crate) relation: RelationId,
     pub(crate) extent: Extent,
+    /// Which query it is of.
+    pub(crate) template: Option<u64>,
 }
 
 /// All that a stream does, in its order.
@@ -58,14 +64,29 @@ pub(crate) fn stretch(first: u32, blocks: u32) -> Run {
 
 /// A scan of `kind` registers for the blocks of `relation` that `run` has.
 pub(crate) fn begin(program: &mut Program, kind: u8, relation: RelationId, run: Run) {
+    begin_known(program, kind, relation, run, None);
+}
+
+fn begin_known(program: &mut Program, kind: u8, relation: RelationId, run: Run, template: Option<u64>) {
     let extent = Extent::Runs(vec![run]);
-    program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent })));
+    program.push(Step::Begin(Box::new(Beginning { kind, length: run.span, relation, extent, template })));
 }
 
 /// Appends a scan of `blocks` blocks from `first` on, which reports every `report` blocks and at
 /// its end.
 pub(crate) fn scan(program: &mut Program, relation: RelationId, first: u32, blocks: u32, report: u32) {
-    begin(program, SEQUENTIAL, relation, stretch(first, blocks));
+    scan_known(program, relation, (first, blocks), report, None);
+}
+
+/// As [`scan`], of a query that may come again.
+pub(crate) fn scan_known(
+    program: &mut Program,
+    relation: RelationId,
+    (first, blocks): (u32, u32),
+    report: u32,
+    template: Option<u64>,
+) {
+    begin_known(program, SEQUENTIAL, relation, stretch(first, blocks), template);
     for done in 1..=blocks {
         program.push(Step::Scan(PageId::new(relation, first + done - 1)));
         if done % report == 0 || done == blocks {
@@ -122,17 +143,20 @@ impl Generated {
             Step::Report(position) => Action::Report { scan: running(), position },
             Step::End => Action::Finish { scan: running() },
             Step::Begin(beginning) => {
-                let Beginning { kind, length, relation, extent } = *beginning;
+                let Beginning { kind, length, relation, extent, template } = *beginning;
                 let scan = self.scans;
                 stream.scan = Some(scan);
                 self.scans += 1;
-                Action::Register(Box::new(Registration { scan, kind, length, parts: vec![(relation, extent)] }))
+                let parts = vec![(relation, extent)];
+                Action::Register(Box::new(Registration { scan, kind, length, parts, template }))
             }
             Step::Pace(ticks) => {
                 stream.pace = ticks;
                 Action::Pace { ticks }
             }
             Step::Wait(until) => Action::Wait { until },
+            Step::Changed(relation) => Action::Changed(relation),
+            Step::Clock(clock) => Action::Clock(*clock),
         }
     }
 }

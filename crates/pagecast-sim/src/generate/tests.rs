@@ -21,6 +21,7 @@ fn every_workload_is_made_again_by_its_seed() {
     for (name, _) in workloads() {
         let small = match name {
             "ycsb" => "(operations=3000,pages=500,scans=1000)".to_owned(),
+            "recurring" => "(days=1,templates=6,tables=2,grow=1,stop=50%,drift=50%,lie=50%)".to_owned(),
             "loop" => "(pages=50,rounds=3,streams=2)".to_owned(),
             "tuples" => "(requests=9000,pages=500,epochs=3,wide=50%,writes=10%,scans=20%)".to_owned(),
             "amg" => "(queries=3000,pages=500,epochs=3)".to_owned(),
@@ -242,4 +243,52 @@ fn a_fifth_of_the_pages_gets_four_fifths_of_the_published_queries() {
     assert!((writes - 0.8).abs() < 0.02, "{writes}");
     let per_query = trace.requests().len() as f64 / 10_000.0;
     assert!((per_query - 4.5).abs() < 0.1, "half the queries ask for eight tuples: {per_query}");
+}
+
+/// The starts of each template that comes again, by what the trace says.
+fn starts(text: &str) -> std::collections::HashMap<u64, Vec<u64>> {
+    let mut source = generate(text, 3).unwrap();
+    let (mut waits, mut starts) = (vec![0; 8], std::collections::HashMap::<u64, Vec<u64>>::new());
+    while let Some(record) = source.next().unwrap() {
+        match record.action {
+            Action::Wait { until } => waits[record.stream as usize] = until,
+            Action::Register(scan) => {
+                starts.entry(scan.template.unwrap()).or_default().push(waits[record.stream as usize]);
+            }
+            _ => {}
+        }
+    }
+    starts.retain(|_, starts| starts.len() > 1);
+    starts
+}
+
+#[test]
+fn reports_come_back_as_their_pattern_says() {
+    const HOUR: u64 = 3_600_000;
+    let of = |pattern: &str| starts(&format!("recurring(days=2,templates=8,pattern={pattern},jitter=0,one_off=20%)"));
+    for starts in of("steady").values() {
+        let gap = starts[1] - starts[0];
+        assert!(starts.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(gap) <= 1), "{starts:?}");
+    }
+    assert!(of("daily").values().flatten().all(|at| (7..19).contains(&(at / HOUR % 24))));
+    for starts in of("peaks").values() {
+        assert!(starts.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(HOUR) <= 120_000), "{starts:?}");
+    }
+    for starts in of("bursts").values() {
+        let far = starts.windows(2).filter(|pair| pair[1] - pair[0] > 3 * HOUR).count();
+        assert!(far > 0 && 2 * far < starts.len(), "{starts:?}");
+    }
+    let stopped = starts("recurring(days=2,templates=8,stop=100%,pattern=steady)");
+    assert!(stopped.values().flatten().all(|&at| at < 24 * HOUR));
+}
+
+#[test]
+fn one_off_scans_have_their_share() {
+    let trace = load("recurring(days=1,templates=10,one_off=25%)");
+    let scans: u64 = starts("recurring(days=1,templates=10,one_off=25%)").values().map(|of| of.len() as u64).sum();
+    let all = generate("recurring(days=1,templates=10,one_off=25%)", 3)
+        .map(|mut made| Trace::load("all", &mut made).unwrap());
+    let share = 1.0 - scans as f64 / all.unwrap().scan_count() as f64;
+    assert!((0.2..0.3).contains(&share), "{share}");
+    assert_eq!((trace.clock().ticks_per_second, trace.clock().start % 86_400), (1000, 0));
 }

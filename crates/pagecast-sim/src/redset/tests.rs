@@ -105,3 +105,28 @@ fn other_files_are_refused() {
     let words = [(3, 5000, 100.0, "select", "11,users", 160.0)];
     assert!(import(file(&words, SCHEMA).path(), &options()).unwrap_err().contains("row 0: `users` in read_table_ids"));
 }
+
+#[test]
+fn what_has_the_same_fingerprint_comes_again() {
+    let schema = SCHEMA.replace("optional int64 user_id;", "optional int64 feature_fingerprint;");
+    let rows = [
+        (3, 5000, 100.0, "select", "11", 160.0),
+        (3, 9000, 100.0, "select", "11,12", 80.0),
+        (3, 9500, 100.0, "select", "11", 80.0),
+        (3, 9900, 100.0, "select", "11", 80.0),
+    ];
+    let file = file(&rows, &schema);
+    let trace = Trace::load("redset", &mut import(file.path(), &options()).unwrap()).unwrap();
+    let registered: Vec<_> = trace
+        .events()
+        .iter()
+        .filter_map(|event| match &event.event {
+            LoadedEvent::Register(registration) => Some((registration.template.unwrap(), registration.parts.clone())),
+            _ => None,
+        })
+        .collect();
+    let [first, both, other, again, once_more] = &registered[..] else { panic!("{registered:?}") };
+    // Which tables it reads tells queries of one fingerprint apart; how much they read does not.
+    assert!(both.0 != other.0 && both.0 != first.0 && first.0 == again.0 && again == once_more);
+    assert_eq!((trace.clock().start, trace.clock().ticks_per_second), (5, 1_000_000));
+}

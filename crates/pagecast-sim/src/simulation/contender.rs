@@ -60,6 +60,11 @@ impl Contender {
         matches!(self, Self::Known(spec) if spec.needs_trace())
     }
 
+    /// As [`PolicySpec::forecasts`].
+    pub(super) fn forecasts(&self) -> bool {
+        matches!(self, Self::Known(spec) if spec.forecasts())
+    }
+
     /// As [`PolicySpec::needs_page_ids`]. An own policy may look at ids, and always sees them.
     pub(super) fn needs_page_ids(&self) -> bool {
         match self {

@@ -195,7 +195,7 @@ fn fixed(
     options: &Options,
     watch: &Arc<Watch>,
 ) -> Result<Outcome, SimulationError> {
-    let scans = RefCell::new(Scans::of(trace, options));
+    let scans = RefCell::new(Scans::of(trace, options, contender.forecasts()));
     let oracle = scans.borrow().oracle();
     let missed = |access: &Access| tell_of_miss(&oracle, access);
     let requests = Fixed::new(trace, &scans, watch);
@@ -216,7 +216,7 @@ pub(crate) fn with_scans<T>(
     watch: &Watch,
     run: impl FnOnce(Fixed<'_>, &dyn Oracle, &dyn Fn(&Access)) -> Result<T, SimulationError>,
 ) -> Result<T, SimulationError> {
-    let scans = RefCell::new(Scans::of(trace, options));
+    let scans = RefCell::new(Scans::of(trace, options, false));
     let oracle = scans.borrow().oracle();
     let done = run(Fixed::new(trace, &scans, watch), &oracle, &|access| tell_of_miss(&oracle, access))?;
     if watch.is_stopped() {
@@ -237,7 +237,7 @@ pub(crate) fn in_order(
     options: &Options,
     mut request: impl FnMut(usize, Access, &dyn Oracle),
 ) -> Result<(), SimulationError> {
-    let scans = RefCell::new(Scans::of(trace, options));
+    let scans = RefCell::new(Scans::of(trace, options, false));
     let oracle = scans.borrow().oracle();
     let watch = Watch::default();
     for (at, access) in Fixed::new(trace, &scans, &watch).enumerate() {
@@ -257,7 +257,7 @@ pub(crate) fn in_order(
 pub fn simulate_foretold(trace: &Trace, spec: &PolicySpec, frames: u32, seed: u64) -> Result<Outcome, SimulationError> {
     let started = Instant::now();
     let frames = frames.min(trace.unique());
-    let scans = RefCell::new(Scans::of(trace, &Options::of(Interleaving::Fixed)));
+    let scans = RefCell::new(Scans::of(trace, &Options::of(Interleaving::Fixed), false));
     let oracle = Foresight::of(trace);
     let watch = Watch::default();
     let requests = Fixed::new(trace, &scans, &watch);
@@ -276,7 +276,7 @@ fn logical(
     watch: &Arc<Watch>,
 ) -> Result<Outcome, SimulationError> {
     let started = Instant::now();
-    let scans = RefCell::new(Scans::of(trace, options));
+    let scans = RefCell::new(Scans::of(trace, options, contender.forecasts()));
     let oracle = scans.borrow().oracle();
     let missed = Cell::new(false);
     let mut feed = Logical::new(trace, &scans, &missed, latency, watch);

@@ -2,12 +2,17 @@
 
 use super::{Options, SimulationError};
 use crate::trace::{Extent, LoadedEvent, Registration, ScanNumber, Trace};
+use pagecast_core::forecast::{Clock, Forecast, Query, Template};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 type Memory = Arc<[AtomicU64]>;
+
+/// Templates that a replay knows at a time, as many as a host may.
+const TEMPLATES: usize = 1024;
 
 /// A scan of the trace while it runs.
 #[derive(Clone, Copy)]
@@ -17,6 +22,7 @@ struct Running {
     /// goes along an index, and its position names the entry that leads to the page.
     entries: Option<(RelationId, Run)>,
     position: u64,
+    template: Option<u64>,
 }
 
 /// The predictor, and which of its scans is which of the trace's.
@@ -25,6 +31,8 @@ pub(super) struct Scans {
     predictor: Predictor<Memory>,
     /// By number in the trace; `None` before registration and after the end.
     running: Vec<Option<Running>>,
+    /// What is known of the trace's queries, if they are to be expected.
+    forecast: Option<Known>,
     bitsets: bool,
     name: String,
     fault: Option<SimulationError>,
@@ -32,13 +40,15 @@ pub(super) struct Scans {
 
 impl Scans {
     /// A predictor with room for all that runs at one time in `trace`, and in logical time may.
-    pub(super) fn of(trace: &Trace, options: &Options) -> Self {
-        let config = room_for(trace, options);
+    /// With `forecast` queries that come back are expected.
+    pub(super) fn of(trace: &Trace, options: &Options, forecast: bool) -> Self {
+        let config = room_for(trace, options, forecast);
         let memory: Memory = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(memory, config).expect("the memory was made for this configuration");
         let predictor = registry.predictor();
         let (name, bitsets) = (trace.name.clone(), options.bitsets);
-        Self { registry, predictor, running: Vec::new(), bitsets, name, fault: None }
+        let forecast = forecast.then(|| Known::of(trace));
+        Self { registry, predictor, running: Vec::new(), forecast, bitsets, name, fault: None }
     }
 
     /// What policies ask.
@@ -71,8 +81,17 @@ impl Scans {
             }
             LoadedEvent::Finish(scan) => {
                 let running = self.running.get_mut(*scan as usize);
-                if let Some(running) = running.and_then(Option::take) {
-                    self.registry.finish(running.id, now);
+                match (running.and_then(Option::take), &mut self.forecast) {
+                    (Some(Running { id, template: Some(template), .. }), Some(known)) => {
+                        known.forecast().ends(template, id, &mut self.registry, now);
+                    }
+                    (Some(running), _) => _ = self.registry.finish(running.id, now),
+                    (None, _) => {}
+                }
+            }
+            LoadedEvent::Changed(relation) => {
+                if let Some(known) = &mut self.forecast {
+                    known.forecast().changed(u64::from(relation.0), &mut self.registry, now);
                 }
             }
             // Of streams, not of scans.
@@ -90,12 +109,16 @@ impl Scans {
                 pages: bits.as_ref().map_or_else(|| pages(extent), Bits::pages),
             })
             .collect();
+        if let Some(known) = &mut self.forecast {
+            known.begins(registration, &mut self.registry, now);
+        }
         let spec = ScanSpec { kind: ScanKind(registration.kind), length: registration.length, parts: &parts };
         match self.registry.register(&spec, now) {
             Ok(id) => {
                 let number = registration.scan as usize;
                 self.running.resize(self.running.len().max(number + 1), None);
-                self.running[number] = Some(Running { id, entries: entries(registration), position: 0 });
+                self.running[number] =
+                    Some(Running { id, entries: entries(registration), position: 0, template: registration.template });
                 true
             }
             Err(error) => {
@@ -117,6 +140,31 @@ impl Scans {
     /// The refusal that ended the replay, if one did.
     pub(super) fn fault(self) -> Result<(), SimulationError> {
         self.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// What is known of a trace's queries.
+struct Known {
+    templates: Vec<Template>,
+    clock: Clock,
+}
+
+impl Known {
+    fn of(trace: &Trace) -> Self {
+        Self { templates: vec![Template::EMPTY; TEMPLATES], clock: trace.clock() }
+    }
+
+    fn forecast(&mut self) -> Forecast<'_> {
+        Forecast::new(&mut self.templates, self.clock)
+    }
+
+    /// A scan is about to register.
+    fn begins(&mut self, registration: &Registration, registry: &mut Registry<Memory>, now: Tick) {
+        self.forecast().review(registry, now);
+        if let (Some(fingerprint), Some((table, _))) = (registration.template, registration.parts.first()) {
+            let query = Query { fingerprint, table: u64::from(table.0) };
+            self.forecast().begins(query, registry, now);
+        }
     }
 }
 
@@ -212,7 +260,7 @@ const MOST_MARKS: u32 = 1 << 22;
 /// Room for the scans that run at one time. In logical time the streams run against each other as
 /// they will, but a stream keeps to its own order: the sum over streams of what each runs at most
 /// holds for every interleaving.
-fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
+fn room_for(trace: &Trace, options: &Options, forecast: bool) -> PredictorConfig {
     #[derive(Clone, Copy, Default)]
     struct Room([u64; 3]);
     impl Room {
@@ -250,7 +298,10 @@ fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
             _ => {}
         }
     }
-    let sum = |i: usize| streams.iter().map(|(_, most)| most.0[i]).sum::<u64>().clamp(1, 1 << 26) as u32;
+    // An expected scan for each query that has come twice.
+    let known =
+        if forecast { most_expected(trace, |registration| Room::of(registration, options.bitsets).0) } else { [0; 3] };
+    let sum = |i: usize| (streams.iter().map(|(_, most)| most.0[i]).sum::<u64>() + known[i]).clamp(1, 1 << 26) as u32;
     // Runs lie next to each other in one space that fragments: twice the room.
     PredictorConfig {
         scans: sum(0),
@@ -261,4 +312,21 @@ fn room_for(trace: &Trace, options: &Options) -> PredictorConfig {
         marks: marks_for(trace),
         ..PredictorConfig::EMPTY
     }
+}
+
+/// The sum over queries that come again of the most that a scan of theirs needs.
+fn most_expected(trace: &Trace, need: impl Fn(&Registration) -> [u64; 3]) -> [u64; 3] {
+    let mut needs: HashMap<u64, (u32, [u64; 3])> = HashMap::new();
+    for event in trace.events() {
+        if let LoadedEvent::Register(registration) = &event.event
+            && let Some(template) = registration.template
+        {
+            let (count, most) = needs.entry(template).or_default();
+            *count += 1;
+            let need = need(registration);
+            (0..3).for_each(|i| most[i] = most[i].max(need[i]));
+        }
+    }
+    let recurring = needs.values().filter(|(count, _)| *count > 1);
+    recurring.fold([0; 3], |sum, (_, most)| [0, 1, 2].map(|i| sum[i] + most[i]))
 }

@@ -26,7 +26,7 @@ fn read(stream: u32, block: u32) -> Record {
 fn scan(stream: u32, number: u32, blocks: u32) -> Vec<Record> {
     let run = Run { first: 0, blocks, position: 0, span: u64::from(blocks) };
     let parts = vec![(RelationId(1), Extent::Runs(vec![run]))];
-    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts };
+    let registration = Registration { scan: number, kind: 0, length: u64::from(blocks), parts, template: None };
     let mut records = vec![Record { stream, action: Action::Register(Box::new(registration)) }];
     for block in 0..blocks {
         let page = PageId::new(RelationId(1), block);
@@ -144,7 +144,7 @@ fn logical_time_makes_the_same_requests() {
     let workload = "ycsb(streams=9,operations=4000,pages=300,scans=3000,writes=0.3)";
     let trace = Trace::load("ycsb", &mut generate(workload, 3).unwrap()).unwrap();
     let options = Options::of(Interleaving::Logical { latency: 7 });
-    let scans = RefCell::new(Scans::of(&trace, &options));
+    let scans = RefCell::new(Scans::of(&trace, &options, false));
     let missed = Cell::new(true);
     let watch = Watch::default();
     let mut feed = Logical::new(&trace, &scans, &missed, 7, &watch);
@@ -242,4 +242,28 @@ fn bitsets_are_their_runs_and_a_tight_bound_costs_misses() {
     let (coarse, unknown) = (misses("pbm-paper", 8, false), misses("random", 0, false));
     println!("exact {exact}, one run {coarse}, random {unknown}");
     assert!(exact < coarse && coarse < unknown);
+}
+
+/// A small recurring workload, and the misses of a policy on it in logical time.
+fn misses_of(workload: &str, policy: &str) -> u64 {
+    let trace = Trace::load("recurring", &mut crate::generate::generate(workload, 5).unwrap()).unwrap();
+    let logical = Interleaving::Logical { latency: 10 };
+    simulate(&trace, &policy.parse().unwrap(), trace.unique() / 5, 1, logical).unwrap().counts.misses
+}
+
+#[test]
+fn what_is_expected_stays() {
+    let workload = "recurring(days=1,templates=20,tables=4,pattern=peaks,one_off=40%)";
+    let [with, without] = ["pbm(forecast=on)", "pbm"].map(|policy| misses_of(workload, policy));
+    assert!(with * 100 < without * 90, "{with} {without}");
+}
+
+#[test]
+fn a_forecast_without_what_comes_back_changes_nothing() {
+    // Where each query comes once nothing is expected, and every choice is the same.
+    let workload = "sequential(streams=4,queries=4,pages=2000)";
+    assert_eq!(misses_of(workload, "pbm(forecast=on)"), misses_of(workload, "pbm"));
+    let workload = "recurring(days=1,templates=1,tables=4,pattern=bursts,one_off=95%)";
+    let [with, without] = ["pbm(forecast=on)", "pbm"].map(|policy| misses_of(workload, policy) as f64);
+    assert!((with / without - 1.0).abs() < 0.01, "{with} {without}");
 }

@@ -2,6 +2,7 @@
 
 use super::error::{Place, TraceError};
 use super::{Action, Numbering, Registration, Rows, ScanNumber, Source, StreamNumber};
+use pagecast_core::forecast::Clock;
 use pagecast_core::random::Random;
 use pagecast_core::{PageId, RelationId, Tick};
 
@@ -21,6 +22,8 @@ pub enum LoadedEvent {
     Pace(u32),
     /// A stream waits until a moment.
     Wait(Tick),
+    /// A relation was changed.
+    Changed(RelationId),
 }
 
 /// An event, and where among the requests it stands.
@@ -54,6 +57,7 @@ pub struct Trace {
     /// By relation; the last word counts.
     rows: Vec<(RelationId, Rows)>,
     events: Vec<PlacedEvent>,
+    clock: Option<Clock>,
 }
 
 /// In [`Trace`]: the request is for a page.
@@ -92,11 +96,16 @@ impl Trace {
                     trace.rows.push((relation, rows));
                     continue;
                 }
+                Action::Clock(clock) => {
+                    trace.clock = Some(clock);
+                    continue;
+                }
                 Action::Register(registration) => LoadedEvent::Register(registration),
                 Action::Report { scan, position } => LoadedEvent::Report(scan, position),
                 Action::Finish { scan } => LoadedEvent::Finish(scan),
                 Action::Pace { ticks } => LoadedEvent::Pace(ticks),
                 Action::Wait { until } => LoadedEvent::Wait(until),
+                Action::Changed(relation) => LoadedEvent::Changed(relation),
                 Action::Tuple { .. } => continue, // became a request above
             };
             trace.events.push(PlacedEvent { before: at as u32, stream: record.stream, event });
@@ -159,7 +168,8 @@ impl Trace {
         let below = (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
         let chosen = |page: &PageId| Random::new(page.raw() ^ seed.rotate_left(32)).next() <= below;
         let mut numbers = vec![None; self.pages.len()];
-        let mut sample = Self { name: self.name.clone(), rows: self.rows.clone(), ..Self::default() };
+        let (name, rows) = (self.name.clone(), self.rows.clone());
+        let mut sample = Self { name, rows, clock: self.clock, ..Self::default() };
         for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| chosen(page)) {
             numbers[number] = Some(sample.pages.len() as u32);
             sample.pages.push(*page);
@@ -232,6 +242,11 @@ impl Trace {
     /// How items lie in the pages of `relation`, if the trace says so.
     pub fn rows(&self, relation: RelationId) -> Option<Rows> {
         self.rows.iter().find(|(known, _)| *known == relation).map(|&(_, rows)| rows)
+    }
+
+    /// What its ticks are: as it says, or milliseconds from the epoch on.
+    pub fn clock(&self) -> Clock {
+        self.clock.unwrap_or(Clock { start: 0, ticks_per_second: 1000 })
     }
 
     /// The widest pages that the trace speaks of.

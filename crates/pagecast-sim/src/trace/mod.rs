@@ -29,6 +29,7 @@ pub use numbering::Numbering;
 pub use oracle_general::write_oracle_general;
 pub use text::write_text;
 
+use pagecast_core::forecast::Clock;
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId, Tick};
 
@@ -100,6 +101,10 @@ pub enum Action {
         /// The moment, in ticks from the trace's beginning.
         until: Tick,
     },
+    /// It has changed a relation: rows were loaded.
+    Changed(RelationId),
+    /// Says what the trace's ticks are, before anything that they count for.
+    Clock(Clock),
 }
 
 /// How items lie in pages.
@@ -136,6 +141,8 @@ pub struct Registration {
     pub length: u64,
     /// What it reads, by relation.
     pub parts: Vec<(RelationId, Extent)>,
+    /// Which query it is of, if that is known: the same number says that it has come again.
+    pub template: Option<u64>,
 }
 
 /// What a scan reads of a relation; see [`pagecast_core::predictor::Pages`].

@@ -11,9 +11,11 @@
 //!            '-- cooperation  what unordered scans wait for
 //!   read.rs     byte ranges, a window of requests at a time
 //!   plan.rs     how the memory is divided among all of it
+//!   forecast.rs queries that come back, expected before they start
 //! ```
 
 mod cooperation;
+mod forecast;
 mod plan;
 mod prefetch;
 mod read;
@@ -42,6 +44,7 @@ use crate::storage::Storage;
 use crate::sync::Mutex;
 use crate::write::{self, Background, WriteOptions, Writer};
 use crate::{PoolError, machine_memory};
+use forecast::Known;
 pub use plan::MemoryUse;
 pub(crate) use plan::Plan;
 use prefetch::Prefetch;
@@ -59,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) threads: IoThreads,
     pub(crate) registry: Mutex<Registry<Arc<[AtomicU64]>>>,
     pub(crate) predictor: Predictor<Arc<[AtomicU64]>>,
+    /// If queries that come back are to be expected.
+    known: Option<Known>,
     pub(crate) prefetch: Prefetch,
     pub(crate) writer: Arc<Writer>,
     pub(crate) background: Background,
@@ -113,6 +118,7 @@ impl Engine {
             predictor: registry.predictor(),
             prefetch,
             registry: Mutex::new(registry),
+            known: options.policy.forecasts().then(Known::new),
             relations: Mutex::new(Relations::new(next)),
             opening_to_write: Mutex::new(()),
             options,

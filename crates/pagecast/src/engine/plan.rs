@@ -1,10 +1,12 @@
 //! How the memory of a pool is divided.
 
 use pagecast_core::cooperation::CooperationConfig;
+use pagecast_core::forecast::Template;
 use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 use pagecast_core::tuples::{Room, Shares};
 
+use super::forecast::TEMPLATES;
 use super::prefetch::Prefetch;
 use crate::cache::Cache;
 use crate::cooperation::Cooperation;
@@ -27,7 +29,7 @@ pub struct MemoryUse {
     /// The policy, ghosts included, and the queues of hits on their way to it; those of sessions
     /// are the sessions'.
     pub policy: u64,
-    /// The predictor.
+    /// The predictor, and what is known of queries that come back.
     pub predictor: u64,
     /// What the manager of unordered scans knows.
     pub cooperation: u64,
@@ -75,7 +77,7 @@ impl Plan {
             let metadata = metadata(options, predictor, cooperation, frames);
             metadata.with_frames(frames, page_size).total
         };
-        let mut predictor = options.predictor.unwrap_or_else(|| predictor_within(options.memory / 32));
+        let mut predictor = options.predictor.unwrap_or_else(|| predictor_for(options));
         let cooperation = options.cooperation.unwrap_or_else(|| cooperation_within(options.memory / 64));
         let mut cooperation = Cooperation::config(cooperation);
         if options.cooperation.is_none() && for_frames(&predictor, &cooperation, 1) > options.memory {
@@ -127,6 +129,28 @@ impl MemoryUse {
     }
 }
 
+/// What fits into a part of the memory, and as much again for scans that are expected.
+fn predictor_for(options: &PoolOptions) -> PredictorConfig {
+    let running = predictor_within(options.memory / 32);
+    let PredictorConfig { scans, parts, runs, bitset_words, scan_words, .. } = running;
+    match options.policy.forecasts() {
+        true => PredictorConfig {
+            scans: 2 * scans,
+            parts: 2 * parts,
+            runs: 2 * runs,
+            bitset_words: 2 * bitset_words,
+            scan_words: 2 * scan_words,
+            ..running
+        },
+        false => running,
+    }
+}
+
+/// What is known of queries that come back.
+fn forecast_bytes(options: &PoolOptions) -> u64 {
+    if options.policy.forecasts() { (TEMPLATES * Template::BYTES) as u64 } else { 0 }
+}
+
 /// What a pool of at most `frames` frames needs beside their pages.
 fn metadata(
     options: &PoolOptions,
@@ -149,7 +173,7 @@ fn metadata(
         policy: u64::from(frames) * u64::from(policy.bytes_per_frame())
             + u64::from(policy.bytes_apart(frames))
             + batching,
-        predictor: predictor.bytes(),
+        predictor: predictor.bytes() + forecast_bytes(options),
         cooperation: cooperation.bytes(),
         inflight,
         prefetch: Prefetch::bytes(&options.prefetch, predictor, frames),

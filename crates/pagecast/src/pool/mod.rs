@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use pagecast_core::ScanId;
 use pagecast_core::cooperation::MemberView;
+use pagecast_core::forecast::Template;
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec, ScanView};
 
@@ -214,6 +215,37 @@ impl Pool {
         let mut scans = Vec::new();
         self.0.predictor.scans(|scan| scans.push(scan));
         scans
+    }
+
+    /// Whether queries that come back are expected: the policy has
+    /// [`forecast=on`](PolicySpec::forecasts).
+    pub fn forecasts(&self) -> bool {
+        self.0.options.policy.forecasts()
+    }
+
+    /// The scans that are expected and do not run, by queries that come back.
+    pub fn expected(&self) -> Vec<ScanView> {
+        let mut scans = Vec::new();
+        self.0.predictor.expected(|scan| scans.push(scan));
+        scans
+    }
+
+    /// The queries that the pool knows to come back, in no order; none without
+    /// [`forecast=on`](PolicySpec::forecasts). At most 1,024 are known at a time.
+    pub fn templates(&self) -> Vec<Template> {
+        self.0.templates()
+    }
+
+    /// Forgets a query that comes back, by its fingerprint: its pages are expected no more. Whether
+    /// it was known.
+    pub fn forget(&self, fingerprint: u64) -> bool {
+        self.0.forget(fingerprint)
+    }
+
+    /// Says that a table has changed, by the [number](pagecast_core::forecast::Query::table) that
+    /// its queries have for it: those that come after changes are expected.
+    pub fn table_changed(&self, table: u64) {
+        self.0.table_changed(table);
     }
 
     /// The scans that read in any order, as the manager of cooperation sees them.

@@ -7,6 +7,8 @@
 mod data;
 mod parameters;
 
+use std::time::Duration;
+
 use pagecast_core::random::Random;
 
 pub(super) use data::folder;
@@ -50,7 +52,7 @@ pub(super) fn query_list(scale: f64, (streams, queries): (usize, usize), seed: u
     let mut random = Random::new(seed);
     let mut query = |number: usize| {
         let sql = Drawn::of(number, scale, &mut random).put_into(QUERIES[number - 1]);
-        Query { name: format!("q{number}"), selectivity: 1.0, sql }
+        Query { name: format!("q{number}"), selectivity: 1.0, sql, at: Duration::ZERO }
     };
     let order = |stream: usize| ORDERS[stream % ORDERS.len()].into_iter().take(queries);
     (0..streams).map(|stream| order(stream).map(&mut query).collect()).collect()

@@ -36,6 +36,10 @@ const REGISTER_WIDE: u8 = 9;
 const TUPLE_READ: u8 = 10;
 const TUPLE_WRITE: u8 = 11;
 const ROWS: u8 = 12;
+/// As [`REGISTER_WIDE`], with the query's number in front.
+const REGISTER_KNOWN: u8 = 13;
+const CHANGED: u8 = 14;
+const CLOCK: u8 = 15;
 
 // What a part of such a registration is.
 const RUNS: u8 = 0;

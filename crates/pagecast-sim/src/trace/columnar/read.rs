@@ -2,10 +2,12 @@
 
 use super::varint::{take, take_difference};
 use super::{
-    BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, MAX_COLUMNS, PACE, READ, REGISTER,
-    REGISTER_WIDE, REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE, WAIT, WRITE,
+    BLOCK, Before, BlockColumns, CHANGED, CLOCK, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, MAX_COLUMNS, PACE,
+    READ, REGISTER, REGISTER_KNOWN, REGISTER_WIDE, REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE,
+    WAIT, WRITE,
 };
 use crate::trace::{Action, Extent, MAX_NUMBER, Place, Record, Registration, Rows, Source, TraceError};
+use pagecast_core::forecast::Clock;
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use std::io::BufRead;
@@ -172,8 +174,9 @@ impl<R: BufRead> ColumnarReader<R> {
                 Action::Tuple { page: PageId::from_raw(*last), item, write: kind == TUPLE_WRITE }
             }
             ROWS => take_rows(&mut values)?,
-            REGISTER | REGISTER_WIDE => {
-                let registration = take_registration(&mut values, kind == REGISTER_WIDE)?;
+            REGISTER | REGISTER_WIDE | REGISTER_KNOWN => {
+                let template = if kind == REGISTER_KNOWN { Some(number(&mut values)?) } else { None };
+                let registration = Registration { template, ..take_registration(&mut values, kind != REGISTER)? };
                 if registration.scan != self.scans {
                     return Err("scans are not numbered in order");
                 }
@@ -184,6 +187,8 @@ impl<R: BufRead> ColumnarReader<R> {
             FINISH => Action::Finish { scan: scan(&mut self.before)? },
             PACE => Action::Pace { ticks: below_limit(take(&mut values).ok_or(SHORT)?)? },
             WAIT => Action::Wait { until: take(&mut values).ok_or(SHORT)? },
+            CHANGED => Action::Changed(RelationId(narrow(take(&mut values).ok_or(SHORT)?)?)),
+            CLOCK => take_clock(&mut values)?,
             _ => return Err("an unknown kind of record"),
         };
         for (range, column) in self.left.iter_mut().zip([kinds, streams, scans, pages, values]) {
@@ -239,6 +244,11 @@ fn take_rows(values: &mut &[u8]) -> Result<Action, &'static str> {
     if rows.fit() { Ok(Action::Rows(relation, rows)) } else { Err("items that do not fit in their page") }
 }
 
+fn take_clock(values: &mut &[u8]) -> Result<Action, &'static str> {
+    let clock = Clock { start: number(values)?, ticks_per_second: number(values)? };
+    if clock.ticks_per_second > 0 { Ok(Action::Clock(clock)) } else { Err("a clock without ticks") }
+}
+
 fn narrow(number: u64) -> Result<u32, &'static str> {
     u32::try_from(number).map_err(|_| "a block, relation or item above 2^32")
 }
@@ -267,7 +277,7 @@ pub(super) fn take_registration(values: &mut &[u8], wide: bool) -> Result<Regist
         };
         parts.push((relation, extent));
     }
-    Ok(Registration { scan, kind, length, parts })
+    Ok(Registration { scan, kind, length, parts, template: None })
 }
 
 fn take_runs(values: &mut &[u8]) -> Result<Vec<Run>, &'static str> {

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::trace::{Action, Extent, Record, Registration, Rows, Source};
+use pagecast_core::forecast::Clock;
 use pagecast_core::predictor::Run;
 use pagecast_core::{PageId, RelationId};
 use proptest::prelude::*;
@@ -43,7 +44,7 @@ fn extent() -> impl Strategy<Value = Extent> {
 /// each further worker.
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let parts = prop::collection::vec((any::<u32>(), extent()), 0..3);
-    let registration = (any::<u8>(), any::<u64>(), parts);
+    let registration = (any::<u8>(), any::<u64>(), any::<Option<u64>>(), parts);
     let action = prop_oneof![
         4 => (any::<u64>(), any::<bool>(), any::<bool>()).prop_map(|(page, write, scan)| Action::Request {
             page: PageId::from_raw(page),
@@ -54,6 +55,9 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         1 => Just(Action::Finish { scan: 0 }),
         1 => (0..super::super::MAX_NUMBER).prop_map(|ticks| Action::Pace { ticks }),
         1 => any::<u64>().prop_map(|until| Action::Wait { until }),
+        1 => any::<u32>().prop_map(|relation| Action::Changed(RelationId(relation))),
+        1 => (any::<u64>(), 1..u64::MAX)
+            .prop_map(|(start, ticks_per_second)| Action::Clock(Clock { start, ticks_per_second })),
         2 => (any::<u64>(), 0..u32::MAX, any::<bool>())
             .prop_map(|(page, item, write)| Action::Tuple { page: PageId::from_raw(page), item, write }),
         1 => (any::<u32>(), 1..1u32 << 15, 1..1u32 << 15).prop_map(|(relation, count, bytes)| {
@@ -61,9 +65,9 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
         }),
     ];
     let actions = prop::collection::vec((0u32..9, action), 0..200);
-    (registration, actions).prop_map(|((kind, length, parts), actions)| {
+    (registration, actions).prop_map(|((kind, length, template, parts), actions)| {
         let parts = parts.into_iter().map(|(relation, extent)| (RelationId(relation), extent)).collect();
-        let first = Action::Register(Box::new(Registration { scan: 0, kind, length, parts }));
+        let first = Action::Register(Box::new(Registration { scan: 0, kind, length, parts, template }));
         let rest = actions.into_iter().map(|(stream, action)| Record { stream, action });
         std::iter::once(Record { stream: 0, action: first }).chain(rest).collect()
     })
@@ -110,7 +114,8 @@ fn many_blocks_and_few_bytes() {
 fn a_scan_of_several_workers_is_refused_by_name() {
     let run = Run { first: 0, blocks: 30, position: 0, span: 30 };
     let extent = Extent::Correlated { run, scatter: 2, descending: false };
-    let registration = Registration { scan: 0, kind: 0, length: 30, parts: vec![(RelationId(1), extent)] };
+    let registration =
+        Registration { scan: 0, kind: 0, length: 30, parts: vec![(RelationId(1), extent)], template: None };
     let mut values = Vec::new();
     let kind = super::write::put_registration(&mut values, &registration);
     let (head, workers) = values.split_at(3);

@@ -2,10 +2,12 @@
 
 use super::varint::{put, put_difference};
 use super::{
-    BLOCK, Before, BlockColumns, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, PACE, READ, REGISTER, REGISTER_WIDE,
-    REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE, WAIT, WRITE,
+    BLOCK, Before, BlockColumns, CHANGED, CLOCK, CORRELATED, CORRELATED_DESCENDING, FINISH, MAGIC, PACE, READ,
+    REGISTER, REGISTER_KNOWN, REGISTER_WIDE, REPORT, ROWS, RUNS, SCAN_READ, SCAN_WRITE, TUPLE_READ, TUPLE_WRITE, WAIT,
+    WRITE,
 };
 use crate::trace::{Action, Extent, Record, Registration, Rows, Source, TraceError};
+use pagecast_core::forecast::Clock;
 use pagecast_core::predictor::Run;
 use std::io::{self, Write};
 
@@ -91,6 +93,15 @@ impl<W: Write> ColumnarWriter<W> {
                 put(&mut columns.values, *until);
                 WAIT
             }
+            Action::Changed(relation) => {
+                put(&mut columns.values, u64::from(relation.0));
+                CHANGED
+            }
+            Action::Clock(Clock { start, ticks_per_second }) => {
+                put(&mut columns.values, *start);
+                put(&mut columns.values, *ticks_per_second);
+                CLOCK
+            }
         };
         columns.kinds.push(kind);
         self.records += 1;
@@ -146,8 +157,11 @@ impl<W: Write> ColumnarWriter<W> {
 
 /// Puts a registration in the narrowest words that there are for it, and says which.
 pub(super) fn put_registration(out: &mut Vec<u8>, registration: &Registration) -> u8 {
-    let Registration { scan, kind, length, parts } = registration;
-    let wide = parts.iter().any(|(_, extent)| !matches!(extent, Extent::Runs(_)));
+    let Registration { scan, kind, length, parts, template } = registration;
+    let wide = template.is_some() || parts.iter().any(|(_, extent)| !matches!(extent, Extent::Runs(_)));
+    if let Some(template) = template {
+        put(out, *template);
+    }
     put(out, u64::from(*scan));
     out.push(*kind);
     put(out, *length);
@@ -172,7 +186,11 @@ pub(super) fn put_registration(out: &mut Vec<u8>, registration: &Registration) -
             }
         }
     }
-    if wide { REGISTER_WIDE } else { REGISTER }
+    match (template, wide) {
+        (Some(_), _) => REGISTER_KNOWN,
+        (None, true) => REGISTER_WIDE,
+        (None, false) => REGISTER,
+    }
 }
 
 fn put_runs(out: &mut Vec<u8>, runs: &[Run]) {

@@ -1,9 +1,10 @@
 //! The file that names hot pages, and how one is read that nobody vouches for.
 //!
 //! ```text
-//!  "PGCSTHOT"  version u32  page size u32  relations u32  pages u32
+//!  "PGCSTHOT"  version u32  page size u32  relations u32  pages u32  queries u32
 //!  relation:   generation (size u64  modified i128  bearer 2 u64  tag u128)  name length u32  name
 //!  page:       relation u32 (its place above)  block u32
+//!  query:      what is known of when it comes back, 14 times u64
 //!  FNV-1a of all before, u64
 //! ```
 //!
@@ -16,12 +17,14 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use pagecast_core::forecast::Template;
+
 use super::WarmError;
 use crate::storage::Generation;
 
 const MAGIC: &[u8; 8] = b"PGCSTHOT";
-/// 1: the generation was that of a file, in another order.
-const VERSION: u32 = 2;
+/// 1: the generation was that of a file, in another order. 2: without queries.
+const VERSION: u32 = 3;
 /// The longest file that is read: a list of more than 100 million pages.
 const MAX_LENGTH: u64 = 1 << 30;
 const CHECKSUM: usize = size_of::<u64>();
@@ -33,13 +36,15 @@ pub(super) struct Dump {
     pub(super) relations: Vec<(PathBuf, Generation)>,
     /// The place of the relation, and the block; the hottest first.
     pub(super) pages: Vec<(u32, u32)>,
+    pub(super) queries: Vec<[u64; Template::WORDS]>,
 }
 
 impl Dump {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let mut put = |value: u32| bytes.extend(value.to_le_bytes());
-        [VERSION, self.page_size, self.relations.len() as u32, self.pages.len() as u32].into_iter().for_each(&mut put);
+        let counts = [self.relations.len(), self.pages.len(), self.queries.len()].map(|count| count as u32);
+        [VERSION, self.page_size].into_iter().chain(counts).for_each(&mut put);
         for (path, generation) in &self.relations {
             bytes.extend(generation.encode());
             let name = path.as_os_str().as_bytes();
@@ -50,6 +55,7 @@ impl Dump {
             bytes.extend(relation.to_le_bytes());
             bytes.extend(block.to_le_bytes());
         }
+        self.queries.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(fnv(&bytes).to_le_bytes());
         bytes
     }
@@ -102,14 +108,15 @@ impl Dump {
             return Ok(None);
         }
         rest.bytes = body;
-        let (page_size, relations, pages) = (rest.u32()?, rest.u32()?, rest.u32()?);
+        let (page_size, relations, pages, queries) = (rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?);
         // Grown as they are read, so that a count without what it counts takes no memory.
         let relations = (0..relations).map(|_| rest.relation()).collect::<Result<Vec<_>, _>>()?;
         let pages = (0..pages).map(|_| Ok((rest.u32()?, rest.u32()?))).collect::<Result<Vec<_>, _>>()?;
+        let queries = (0..queries).map(|_| rest.query()).collect::<Result<Vec<_>, _>>()?;
         if rest.at != body.len() {
             return Err((rest.at, "more follows than it says"));
         }
-        Ok(Some(Self { page_size, relations, pages }))
+        Ok(Some(Self { page_size, relations, pages, queries }))
     }
 }
 
@@ -136,6 +143,14 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
+    fn query(&mut self) -> Taken<[u64; Template::WORDS]> {
+        let mut words = [0; Template::WORDS];
+        for word in &mut words {
+            *word = u64::from_le_bytes(self.array()?);
+        }
+        Ok(words)
+    }
+
     fn relation(&mut self) -> Taken<(PathBuf, Generation)> {
         let generation = Generation::decode(&self.array()?);
         let length = self.u32()? as usize;
@@ -158,7 +173,12 @@ mod tests {
     fn dump() -> Dump {
         let generation = |size| Generation::of_object(size, -3, Some("tag"));
         let relations = vec![("a".into(), generation(4)), ("b/ü".into(), generation(u64::MAX))];
-        Dump { page_size: 4096, relations, pages: vec![(1, 7), (0, u32::MAX), (1, 0)] }
+        Dump {
+            page_size: 4096,
+            relations,
+            pages: vec![(1, 7), (0, u32::MAX), (1, 0)],
+            queries: vec![[9; Template::WORDS]],
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Warm restart: the names of the hottest pages are written to a file, and their bytes are read
-//! back in the background.
+//! back in the background. So is what is known of queries that come back.
 //!
 //! A dump holds no bytes of pages, only which pages of which generation of which files were
 //! resident, so that it is small (8 bytes a page) and never stale: a file that has changed since is
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
 use pagecast_core::PageId;
+use pagecast_core::forecast::Template;
 use thiserror::Error;
 
 use crate::PageGuard;
@@ -160,6 +161,7 @@ impl Pool {
             page_size: self.page_size(),
             relations: relations.iter().map(|relation| (relation.path().to_owned(), generation(relation))).collect(),
             pages: pages.into_iter().map(|(_, relation, block)| (relation, block)).collect(),
+            queries: self.templates().iter().map(Template::to_words).collect(),
         };
         dump.write(path)?;
         Ok(dump.pages.len() as u64)
@@ -168,6 +170,7 @@ impl Pool {
     /// Reads a file of [`dump_hottest`](Self::dump_hottest) and brings its pages in the background,
     /// the hottest first, as far as frames are free. Open the relations first: of files that are
     /// not open nothing is brought, and nothing at all if another version of pagecast wrote it.
+    /// Queries that come back are known at once, where the policy has a forecast.
     ///
     /// # Errors
     ///
@@ -180,6 +183,7 @@ impl Pool {
             let (found, expected) = (dump.page_size, self.page_size());
             return Err(WarmError::PageSize { path: path.to_owned(), found, expected });
         }
+        self.0.restore(&dump.queries);
         let (engine, told) = (self.0.clone(), stop.clone());
         let bring = move || bring(&engine, &dump, &told);
         let thread = std::thread::Builder::new().name("pagecast-reload".to_owned()).spawn(bring);

@@ -1,0 +1,228 @@
+//! Which query a scan is a run of, for a pool that expects queries that come back.
+//!
+//! A query is known by what its plan says of the scan: the table, the columns that are read, the
+//! filter and the limit. A date or time in the filter that lies near today moves with it, as in
+//! `day >= current_date - 7`: it counts by its age in days. One that lies further back is of a
+//! fixed range and counts as it is. What a filter learns while the query runs does not count.
+//!
+//! What is expected is what the last run has read. Files that came since are so from the first run
+//! that reads them.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal};
+use pagecast::Pool;
+use pagecast::forecast::Query;
+use parking_lot::Mutex;
+
+const DAY: i64 = 86_400;
+/// A time that is no more days off is taken to move with the day.
+const NEAR: i64 = 400;
+
+/// Tables that are remembered; with more all are forgotten.
+const TABLES: usize = 4096;
+
+/// When the newest file of each table was changed last, in milliseconds since the epoch.
+#[derive(Debug, Default)]
+pub(crate) struct Tables(Mutex<HashMap<u64, i64>>);
+
+impl Tables {
+    /// The query that a scan of `config` is a run of, if the pool is to know. The pool is told of a
+    /// table that has changed since a scan was planned last.
+    pub(crate) fn query_of(&self, config: &FileScanConfig, source: &ParquetSource, pool: &Pool) -> Option<Query> {
+        if !pool.forecasts() {
+            return None;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
+        let query = query_at(config, source, now);
+        if self.has_changed(query.table, newest(config)) {
+            pool.table_changed(query.table);
+        }
+        Some(query)
+    }
+
+    fn has_changed(&self, table: u64, newest: i64) -> bool {
+        let mut tables = self.0.lock();
+        if tables.len() >= TABLES {
+            tables.clear();
+        }
+        let known = tables.entry(table).or_insert(newest);
+        std::mem::replace(known, newest.max(*known)) < newest
+    }
+}
+
+fn newest(config: &FileScanConfig) -> i64 {
+    files(config).map(|file| file.object_meta.last_modified.timestamp_millis()).max().unwrap_or(0)
+}
+
+fn files(config: &FileScanConfig) -> impl Iterator<Item = &PartitionedFile> {
+    config.file_groups.iter().flat_map(FileGroup::iter)
+}
+
+fn query_at(config: &FileScanConfig, source: &ParquetSource, now: i64) -> Query {
+    let mut table = DefaultHasher::new();
+    config.object_store_url.hash(&mut table);
+    source.table_schema().table_schema().fields().iter().for_each(|field| field.name().hash(&mut table));
+    let mut files = files(config);
+    let (first, others) = (files.next(), files.next().is_some());
+    if let Some(file) = first {
+        folder(file.object_meta.location.as_ref(), others).hash(&mut table);
+    }
+    let table = table.finish();
+    let mut plan = DefaultHasher::new();
+    (table, config.limit).hash(&mut plan);
+    let columns = source.projection().map(|projection| projection.column_indices());
+    columns.hash(&mut plan);
+    if let Some(filter) = source.filter() {
+        timeless(filter, now).to_string().hash(&mut plan);
+    }
+    Query { fingerprint: plan.finish(), table }
+}
+
+/// Where the files of a table lie, without the folders that name values of columns. Of a single
+/// file it is the file.
+fn folder(path: &str, others: bool) -> &str {
+    if !others {
+        return path;
+    }
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    folder.find('=').map_or(folder, |at| folder[..at].rsplit_once('/').map_or("", |(root, _)| root))
+}
+
+/// The filter without what moves with the day or is learned on the way.
+fn timeless(filter: Arc<dyn PhysicalExpr>, now: i64) -> Arc<dyn PhysicalExpr> {
+    let text = |text: String| Transformed::yes(Arc::new(Literal::new(ScalarValue::from(text))) as _);
+    let replaced = Arc::clone(&filter).transform(|node: Arc<dyn PhysicalExpr>| {
+        if node.downcast_ref::<DynamicFilterPhysicalExpr>().is_some() {
+            return Ok(text("learned".to_owned()));
+        }
+        let age = node.downcast_ref::<Literal>().and_then(|literal| age(literal.value(), now));
+        Ok(age.map_or_else(|| Transformed::no(node), |age| text(format!("{age} days ago"))))
+    });
+    replaced.map_or(filter, |replaced| replaced.data)
+}
+
+/// How many whole days a time lies back, if it is near.
+fn age(value: &ScalarValue, now: i64) -> Option<i64> {
+    let seconds = match value {
+        ScalarValue::Date32(Some(day)) => i64::from(*day) * DAY,
+        ScalarValue::Date64(Some(millis)) => millis.div_euclid(1000),
+        _ if matches!(value.data_type(), DataType::Timestamp(..)) => {
+            match value.cast_to(&DataType::Timestamp(TimeUnit::Second, None)) {
+                Ok(ScalarValue::TimestampSecond(Some(seconds), _)) => seconds,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    // Of a date today counts as a whole, so that its age is the same all day.
+    let now =
+        if matches!(value, ScalarValue::Date32(_) | ScalarValue::Date64(_)) { now.div_euclid(DAY) * DAY } else { now };
+    let age = (now - seconds).div_euclid(DAY);
+    (-NEAR..=NEAR).contains(&age).then_some(age)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+    use std::path::Path;
+
+    use datafusion::arrow::array::{ArrayRef, Date32Array, Int64Array, RecordBatch};
+    use datafusion::datasource::source::DataSourceExec;
+    use datafusion::physical_plan::{ExecutionPlan, collect};
+    use datafusion::prelude::{ParquetReadOptions, SessionContext};
+    use pagecast::PoolOptions;
+    use parquet::arrow::ArrowWriter;
+
+    use super::*;
+
+    /// 2026-11-27.
+    const TODAY: i64 = 20_784;
+
+    fn write(folder: &Path, name: &str) {
+        let day: ArrayRef = Arc::new(Date32Array::from_iter_values(TODAY as i32 - 1000..TODAY as i32));
+        let id: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let rows = RecordBatch::try_from_iter([("day", day), ("id", Arc::clone(&id)), ("other", id)]).unwrap();
+        std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+        let mut writer = ArrowWriter::try_new(File::create(folder.join(name)).unwrap(), rows.schema(), None).unwrap();
+        writer.write(&rows).and_then(|()| writer.close()).unwrap();
+    }
+
+    async fn context(folder: &Path) -> SessionContext {
+        let ctx = SessionContext::new();
+        ctx.register_parquet("t", folder.to_str().unwrap(), ParquetReadOptions::default()).await.unwrap();
+        ctx
+    }
+
+    fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<FileScanConfig> {
+        let exec = plan.downcast_ref::<DataSourceExec>();
+        let config = exec.and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>().cloned());
+        config.or_else(|| plan.children().into_iter().find_map(scan_of))
+    }
+
+    /// The fingerprint of a query that runs at noon of a day.
+    async fn fingerprint(ctx: &SessionContext, sql: &str, day: i64) -> u64 {
+        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let config = scan_of(&plan).unwrap();
+        let source = config.file_source();
+        query_at(&config, source.downcast_ref().unwrap(), day * DAY + DAY / 2).fingerprint
+    }
+
+    #[tokio::test]
+    async fn what_moves_with_the_day_is_the_same_query() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "year=2025/a.parquet");
+        write(folder.path(), "year=2026/b.parquet");
+        let ctx = context(folder.path()).await;
+        let of = async |sql: &str, day| fingerprint(&ctx, &format!("SELECT sum(id) FROM t WHERE {sql}"), day).await;
+        let week = of("day >= DATE '2026-11-20'", TODAY).await;
+        assert_eq!(week, of("day >= DATE '2026-11-21'", TODAY + 1).await, "the last seven days");
+        assert_ne!(week, of("day >= DATE '2026-11-20'", TODAY + 1).await, "the last eight");
+        let fixed = of("day >= DATE '1999-01-01'", TODAY).await;
+        assert_eq!(fixed, of("day >= DATE '1999-01-01'", TODAY + 1).await);
+        assert_ne!(fixed, of("day >= DATE '1999-01-02'", TODAY + 1).await);
+        assert_ne!(fixed, of("day >= DATE '1999-01-01' AND id > 7", TODAY).await);
+        let other = fingerprint(&ctx, "SELECT sum(other) FROM t WHERE day >= DATE '1999-01-01'", TODAY).await;
+        assert_ne!(fixed, other, "other columns");
+        // A file more is no other table.
+        write(folder.path(), "year=2027/c.parquet");
+        let grown = context(folder.path()).await;
+        let sql = "SELECT sum(id) FROM t WHERE day >= DATE '1999-01-01'";
+        assert_eq!(fixed, fingerprint(&grown, sql, TODAY).await);
+    }
+
+    #[tokio::test]
+    async fn the_pool_learns_what_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        (0..3).for_each(|number| write(folder.path(), &format!("{number}.parquet")));
+        let options = PoolOptions::default().memory(8 << 20).policy("pbm(forecast=on)".parse().unwrap());
+        let (ctx, pool) = (context(folder.path()).await, pagecast::Pool::new(options).unwrap());
+        crate::install(&ctx, pool.clone()).unwrap();
+        for _ in 0..3 {
+            for sql in ["SELECT sum(id) FROM t", "SELECT max(day), count(other) FROM t WHERE id > 7"] {
+                let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+                collect(plan, ctx.task_ctx()).await.unwrap();
+            }
+        }
+        let starts: Vec<_> = pool.templates().iter().map(|known| known.starts_seen()).collect();
+        assert_eq!(starts, [3, 3]);
+        assert_eq!(pool.expected().len(), 2);
+    }
+
+    #[test]
+    fn a_newer_file_is_a_change() {
+        let tables = Tables::default();
+        let changed: Vec<_> = [5, 5, 4, 6, 6].map(|newest| tables.has_changed(1, newest)).into();
+        assert_eq!(changed, [false, false, false, true, false]);
+    }
+}
