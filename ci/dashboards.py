@@ -48,9 +48,9 @@ def run(command: Path, options: argparse.Namespace, cell: tuple[float, str, int]
     rows = []
     for made in given["runs"]:
         reports = latencies(made["queries"])
-        forecast = "forecast=on" in made["params"]
+        policy, forecast = made["policy"].split("(")[0], "forecast=on" in made["params"]
         rows.append({
-            "seed": seed, "one_off": one_off, "pool": pool, "policy": made["policy"], "forecast": forecast,
+            "seed": seed, "one_off": one_off, "pool": pool, "policy": policy, "forecast": forecast,
             "bytes_read": made["bytes_read"], "report_median_s": statistics.median(reports),
             "report_max_s": max(reports), "belady_bytes_read": made["belady_bytes_read"],
             "delivery": made["delivery"], "bandwidth_bytes_s": given["config"]["storage"]["bandwidth_bytes_s"],

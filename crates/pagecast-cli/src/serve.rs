@@ -2,12 +2,13 @@
 //! flags of the server, and the page that shows it at work.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use pagecast::metrics::Endpoint;
+use pagecast::warm::Reload;
 use pagecast::{Pool, Recorder};
 use pagecast_server::{Limits, Listeners, Server, Spoken, TlsAcceptor, Users, acceptor};
 use pagecast_sql::query;
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     #[cfg(feature = "flight")]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = pagecast_server::USUAL_FLIGHT)]
     flight: Option<SocketAddr>,
+    /// Where the server writes, when it stops, which pages are in memory and which queries come
+    /// back; it reads the file when it starts
+    #[arg(long, value_name = "FILE")]
+    remember: Option<PathBuf>,
     /// Users and their passwords: lines of `name password`, after which memory=SIZE, queries=N,
     /// connections=N, share=P% (of the pool) and admin (3 connections are kept for these) may
     /// stand; without it everybody on this machine is let in
@@ -124,6 +129,8 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
         shadow.start(&engine.pool)?;
     }
     let tables = engine.tables.len();
+    // It brings pages for as long as this is here.
+    let _reload = args.remember.as_deref().and_then(|file| recall(&engine.pool, file));
     let server = pagecast_server::open(engine, users, tls, limits, say).await?;
     let postgresql = bind("--listen", args.listen)?;
     let address = postgresql.local_addr().context("--listen")?;
@@ -151,7 +158,18 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     };
     let served = listeners.serve(&server, args.grace).await;
     drop(watching);
+    if let Some(file) = &args.remember {
+        server.pool().dump_hottest(file, usize::MAX).context("--remember")?;
+    }
     served
+}
+
+/// Brings what the file names, in the background. Without it the server starts cold.
+fn recall(pool: &Pool, file: &Path) -> Option<Reload> {
+    if !file.exists() {
+        return None;
+    }
+    pool.reload(file).map_err(|error| say(&anyhow::Error::from(error).context("--remember"))).ok()
 }
 
 /// The server as its page shows it.
@@ -190,6 +208,10 @@ impl Watched for Shown {
             memory: query.memory,
         });
         shown.collect()
+    }
+
+    fn reads_of(&self, fingerprint: u64) -> Option<String> {
+        self.server.reads_of(fingerprint)
     }
 
     fn ends_queries(&self) -> bool {

@@ -232,6 +232,11 @@ impl Server {
         self.entries.end(number)
     }
 
+    /// What a query that comes back reads, in words, by its fingerprint; if it ran of late.
+    pub fn reads_of(&self, fingerprint: u64) -> Option<String> {
+        self.engine.host.reads_of(fingerprint)
+    }
+
     /// The pool that all read through.
     pub fn pool(&self) -> &Pool {
         &self.engine.pool

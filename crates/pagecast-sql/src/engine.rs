@@ -14,6 +14,7 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 
 use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
+use crate::expected;
 use crate::held;
 use crate::place::Place;
 use crate::reading::Reading;
@@ -105,6 +106,7 @@ impl Engine {
         if let Some(bounds) = bounds {
             host.keep_inside(bounds);
         }
+        expected::install(&ctx, &host);
         watched::install(&ctx, budget.clone());
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));

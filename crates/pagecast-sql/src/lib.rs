@@ -11,6 +11,7 @@ mod budget;
 pub mod check;
 mod engine;
 mod error;
+mod expected;
 mod fault;
 pub mod files;
 pub mod formats;

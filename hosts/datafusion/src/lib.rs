@@ -242,7 +242,7 @@ pub struct Host {
     files: LocalFileSystem,
     /// The session's before the pool came: its stores are those themselves.
     runtime: Arc<RuntimeEnv>,
-    tables: recurring::Tables,
+    recurring: recurring::Recurring,
     unregistered: AtomicU64,
     /// Executions out of order, and those that were to be and were not.
     out_of_order: AtomicU64,
@@ -288,6 +288,12 @@ impl Host {
     /// the pool's own count, to which those of objects belong where [`HostOptions::plans`] is on.
     pub fn footer_bytes_read(&self) -> u64 {
         self.footers.bytes_read()
+    }
+
+    /// What a query that comes back reads, in words, by its fingerprint; if it ran in this session
+    /// of late.
+    pub fn reads_of(&self, fingerprint: u64) -> Option<String> {
+        self.recurring.reads_of(fingerprint)
     }
 
     /// Executions of scans that the pool's predictor had no room for. They ran without predictions.
@@ -408,7 +414,7 @@ pub fn install_with(
         options,
         files: LocalFileSystem::new(),
         runtime: Arc::clone(state.runtime_env()),
-        tables: recurring::Tables::default(),
+        recurring: recurring::Recurring::default(),
         unregistered: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
         back_in_order: AtomicU64::new(0),

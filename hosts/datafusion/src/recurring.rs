@@ -27,15 +27,25 @@ use parking_lot::Mutex;
 const DAY: i64 = 86_400;
 /// A time that is no more days off is taken to move with the day.
 const NEAR: i64 = 400;
+/// Characters of what a query reads, in words.
+const MOST_WORDS: usize = 200;
 
 /// Tables that are remembered; with more all are forgotten.
 const TABLES: usize = 4096;
 
-/// When the newest file of each table was changed last, in milliseconds since the epoch.
-#[derive(Debug, Default)]
-pub(crate) struct Tables(Mutex<HashMap<u64, i64>>);
+/// Queries whose words are remembered, more than a pool knows; with more all are forgotten.
+const QUERIES: usize = 4096;
 
-impl Tables {
+/// What is remembered beside what the pool knows.
+#[derive(Debug, Default)]
+pub(crate) struct Recurring {
+    /// When the newest file of each table was changed last, in milliseconds since the epoch.
+    tables: Mutex<HashMap<u64, i64>>,
+    /// By fingerprint what a query reads, for people.
+    reads: Mutex<HashMap<u64, String>>,
+}
+
+impl Recurring {
     /// The query that a scan of `config` is a run of, if the pool is to know. The pool is told of a
     /// table that has changed since a scan was planned last.
     pub(crate) fn query_of(&self, config: &FileScanConfig, source: &ParquetSource, pool: &Pool) -> Option<Query> {
@@ -44,20 +54,47 @@ impl Tables {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
         let query = query_at(config, source, now);
+        self.describe(query, config, source);
         if self.has_changed(query.table, newest(config)) {
             pool.table_changed(query.table);
         }
         Some(query)
     }
 
+    /// What the query of a fingerprint reads, in words, if it ran in this session.
+    pub(crate) fn reads_of(&self, fingerprint: u64) -> Option<String> {
+        self.reads.lock().get(&fingerprint).cloned()
+    }
+
+    fn describe(&self, query: Query, config: &FileScanConfig, source: &ParquetSource) {
+        let mut reads = self.reads.lock();
+        if reads.len() >= QUERIES {
+            reads.clear();
+        }
+        reads.entry(query.fingerprint).or_insert_with(|| describe(config, source));
+    }
+
     fn has_changed(&self, table: u64, newest: i64) -> bool {
-        let mut tables = self.0.lock();
+        let mut tables = self.tables.lock();
         if tables.len() >= TABLES {
             tables.clear();
         }
         let known = tables.entry(table).or_insert(newest);
         std::mem::replace(known, newest.max(*known)) < newest
     }
+}
+
+/// Columns, files and filter of a scan.
+fn describe(config: &FileScanConfig, source: &ParquetSource) -> String {
+    let fields = source.table_schema().table_schema().fields();
+    let columns = source.projection().map(|projection| projection.column_indices()).unwrap_or_default();
+    let columns: Vec<_> = columns.iter().filter_map(|&at| fields.get(at)).map(|field| field.name().as_str()).collect();
+    let mut files = files(config);
+    let first = files.next().map_or("", |file| file.object_meta.location.as_ref());
+    let from = folder(first, files.next().is_some()).rsplit('/').next().unwrap_or_default();
+    let filter = source.filter().map_or_else(String::new, |filter| format!(" WHERE {filter}"));
+    let words = format!("{} FROM {from}{filter}", columns.join(", "));
+    words.chars().take(MOST_WORDS).collect()
 }
 
 fn newest(config: &FileScanConfig) -> i64 {
@@ -221,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_newer_file_is_a_change() {
-        let tables = Tables::default();
+        let tables = Recurring::default();
         let changed: Vec<_> = [5, 5, 4, 6, 6].map(|newest| tables.has_changed(1, newest)).into();
         assert_eq!(changed, [false, false, false, true, false]);
     }

@@ -42,7 +42,7 @@ pub(super) fn query_list(
 ) -> Vec<Vec<Query>> {
     let mut random = Random::new(seed);
     let length = PERIOD * mix.starts as f64;
-    let mut query = |name: &str, at: f64, random: &mut Random| {
+    let query = |name: &str, at: f64, random: &mut Random| {
         let template = &templates[random.below(templates.len() as u32) as usize];
         let share = shares[random.below(shares.len() as u32) as usize];
         let query = template.query(0, domain, share, random);

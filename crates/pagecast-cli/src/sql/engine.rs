@@ -30,7 +30,7 @@ pub(crate) struct EngineArgs {
     #[command(flatten)]
     flash: FlashArgs,
     /// Replacement policy of the pool
-    #[arg(long, value_name = "P", default_value = "pbm")]
+    #[arg(long, value_name = "P", default_value = "pbm(forecast=on)")]
     policy: String,
     /// Seed of the policy
     #[arg(long, value_name = "N", default_value_t = 1)]

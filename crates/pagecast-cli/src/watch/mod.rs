@@ -48,6 +48,10 @@ pub(crate) trait Watched: Send + Sync {
     fn connected(&self) -> usize;
     /// Queries that run.
     fn running(&self) -> Vec<Running>;
+    /// What a query that comes back reads, in words, by its fingerprint.
+    fn reads_of(&self, _fingerprint: u64) -> Option<String> {
+        None
+    }
     /// Whether the page may end queries.
     fn ends_queries(&self) -> bool {
         false

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use pagecast::{FrameView, RelationId, Snapshot};
+use pagecast::forecast::Template;
+use pagecast::{FrameView, Pool, RelationId, Snapshot};
 use serde_json::{Value, json};
 
 use super::{Running, Watched};
@@ -13,6 +14,8 @@ use super::{Running, Watched};
 const MOST_FRAMES: u32 = 4096;
 /// Scans that are shown.
 const MOST_SCANS: usize = 1000;
+/// Queries that come back, of those that come first.
+const MOST_EXPECTED: usize = 100;
 
 /// Takes samples, each with what has happened since the one before.
 pub(super) struct Sampler {
@@ -75,10 +78,32 @@ impl Sampler {
             "frames": frames,
             "scans": scans(&snapshot, &names),
             "scan_count": snapshot.scans.len(),
+            "expected": self.expected(&pool),
             "queries": self.queries(),
             "ends": self.watched.ends_queries(),
         });
         Some(sample.to_string())
+    }
+
+    /// Queries that come back: when, how sure that is, and how the last forecasts did.
+    fn expected(&self, pool: &Pool) -> Vec<Value> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let mut known = pool.templates();
+        known.retain(|query| query.due().is_some());
+        let ahead = |query: &Template| query.due().unwrap_or_default() - now;
+        known.sort_by(|a, b| ahead(a).total_cmp(&ahead(b)));
+        let query = |known: &Template| {
+            let (fingerprint, (came, failed)) = (known.query().fingerprint, known.outcomes());
+            json!({
+                "reads": self.watched.reads_of(fingerprint).unwrap_or_else(|| format!("{fingerprint:016x}")),
+                "in": ahead(known),
+                "trust": known.trust(),
+                "came": came,
+                "failed": failed,
+                "kept": known.scan().is_some(),
+            })
+        };
+        known.iter().take(MOST_EXPECTED).map(query).collect()
     }
 
     fn queries(&self) -> Vec<Value> {

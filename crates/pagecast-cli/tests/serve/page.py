@@ -94,6 +94,10 @@ def many(driver):
              "speed": n, "left": 9.5, "shared": n % 3, "chunks": 9, "out": 1, "waiting": False}
             for n in range(1000)
         ],
+        "expected": [
+            {"reads": f"l_tax FROM {n}.parquet", "in": 60 * n - 99, "trust": 0.9, "came": n, "failed": 1, "kept": n % 2 == 0}
+            for n in range(100)
+        ],
         "queries": [
             {"pid": n, "user": "ada", "sql": f"SELECT {n}", "seconds": 1.5, "rows": n, "share": 0.01} for n in range(100)
         ],

@@ -265,6 +265,40 @@ fn it_ends_when_it_is_told_to() {
 }
 
 #[test]
+fn queries_that_come_back_are_known_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("remembered");
+    let args = ["--remember", file.to_str().unwrap()];
+    let known = |client: &mut Client| client.rows("SELECT starts, query FROM pagecast_expected()");
+    let server = Server::of(tables(), &args);
+    let mut client = Client::connect(server.port, "ada");
+    for _ in 0..3 {
+        client.rows("SELECT sum(l_tax) FROM lineitem WHERE l_quantity > 7");
+    }
+    let before = known(&mut client);
+    assert_eq!(before.iter().map(|row| row[0].as_deref()).collect::<Vec<_>>(), [Some("3")]);
+    let reads = client.rows("SELECT reads, expected_at > now() - interval '1 hour' FROM pagecast_expected()");
+    let [Some(reads), Some(soon)] = &reads[0][..] else { panic!("{reads:?}") };
+    assert!(reads.starts_with("l_quantity, l_tax FROM lineitem.parquet WHERE l_quantity"), "{reads}");
+    assert_eq!(soon, "t");
+    assert_eq!(server.terminate().0, Some(0));
+
+    let server = Server::of(tables(), &args);
+    let mut client = Client::connect(server.port, "ada");
+    assert_eq!(known(&mut client), before);
+    let query = before[0][1].as_deref().unwrap();
+    let forget = format!("SELECT pagecast_forget('{query}'), pagecast_forget('{query}'), pagecast_forget('no')");
+    assert_eq!(client.rows(&forget)[0], ["t", "f", "f"].map(|answer| Some(answer.to_owned())));
+    assert!(known(&mut client).is_empty());
+    drop((client, server));
+
+    // What is no such file starts it cold.
+    std::fs::write(&file, "nothing of the kind").unwrap();
+    let server = Server::of(tables(), &args);
+    assert!(known(&mut Client::connect(server.port, "ada")).is_empty());
+}
+
+#[test]
 fn usage_is_checked_before_anything_is_served() {
     let refused = |args: &[&str]| {
         let output = crate::pagecast().arg("serve").args(args).output().unwrap();

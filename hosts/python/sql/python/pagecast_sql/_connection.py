@@ -20,7 +20,7 @@ def connect(
     memory: Size | None = None,
     flash: tuple[str | os.PathLike[str], Size] | None = None,
     flash_writes: Size | None = None,
-    policy: str = "pbm",
+    policy: str = "pbm(forecast=on)",
     seed: int = 1,
     delivery: Literal["out-of-order", "in-order", "stock"] = "out-of-order",
     endpoint: str | None = None,

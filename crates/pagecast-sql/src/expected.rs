@@ -1,0 +1,115 @@
+//! Queries that come back, by SQL: `SELECT * FROM pagecast_expected()` lists what is known of them,
+//! and `SELECT pagecast_forget('...')` has one forgotten.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Float32Array, RecordBatch, StringArray, UInt32Array};
+use arrow::array::{Int64Array, TimestampSecondArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Result, plan_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::prelude::SessionContext;
+use pagecast::forecast::Template;
+use pagecast_datafusion::Host;
+
+const LISTS: &str = "pagecast_expected";
+const FORGETS: &str = "pagecast_forget";
+
+/// Adds both functions to a session.
+pub(crate) fn install(ctx: &SessionContext, host: &Arc<Host>) {
+    ctx.register_udtf(LISTS, Arc::new(Lists(Arc::clone(host))));
+    let host = Arc::clone(host);
+    let forget = move |arguments: &[ColumnarValue]| {
+        let names = ColumnarValue::values_to_arrays(arguments)?;
+        let names = names[0].as_string::<i32>();
+        let forgotten = |name: Option<&str>| Some(host.pool().forget(u64::from_str_radix(name?, 16).ok()?));
+        // What is no fingerprint is not known.
+        let known: BooleanArray = names.iter().map(|name| name.map(|_| forgotten(name).unwrap_or(false))).collect();
+        Ok(ColumnarValue::Array(Arc::new(known)))
+    };
+    let (text, known) = (vec![DataType::Utf8], DataType::Boolean);
+    ctx.register_udf(create_udf(FORGETS, text, known, Volatility::Volatile, Arc::new(forget)));
+}
+
+struct Lists(Arc<Host>);
+
+impl std::fmt::Debug for Lists {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(LISTS)
+    }
+}
+
+impl TableFunctionImpl for Lists {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        if !args.exprs().is_empty() {
+            return plan_err!("{LISTS} takes no arguments");
+        }
+        let time = DataType::Timestamp(TimeUnit::Second, Some("UTC".into()));
+        let fields = vec![
+            Field::new("query", DataType::Utf8, false),
+            Field::new("reads", DataType::Utf8, true),
+            Field::new("starts", DataType::UInt32, false),
+            Field::new("expected_at", time, true),
+            Field::new("trust", DataType::Float32, false),
+            Field::new("came", DataType::UInt32, false),
+            Field::new("failed", DataType::UInt32, false),
+            Field::new("gap_seconds", DataType::Int64, true),
+        ];
+        let rows = Rows { host: Arc::clone(&self.0), schema: Arc::new(Schema::new(fields)) };
+        Ok(Arc::new(StreamingTable::try_new(Arc::clone(&rows.schema), vec![Arc::new(rows)])?))
+    }
+}
+
+/// What is known when the statement runs.
+struct Rows {
+    host: Arc<Host>,
+    schema: SchemaRef,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(LISTS)
+    }
+}
+
+impl Rows {
+    fn batch(&self) -> Result<RecordBatch> {
+        let mut known = self.host.pool().templates();
+        let due = |template: &Template| template.due().unwrap_or(f64::INFINITY);
+        known.sort_by(|a, b| due(a).total_cmp(&due(b)));
+        let names = known.iter().map(|known| format!("{:016x}", known.query().fingerprint));
+        let reads = known.iter().map(|known| self.host.reads_of(known.query().fingerprint));
+        let gap = |known: &Template| (known.starts_seen() > 1).then(|| known.rhythm().longest_gap() as i64);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values(names)),
+            Arc::new(StringArray::from_iter(reads)),
+            Arc::new(UInt32Array::from_iter_values(known.iter().map(Template::starts_seen))),
+            Arc::new(
+                TimestampSecondArray::from_iter(known.iter().map(|known| known.due().map(|due| due as i64)))
+                    .with_timezone("UTC"),
+            ),
+            Arc::new(Float32Array::from_iter_values(known.iter().map(Template::trust))),
+            Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().0))),
+            Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().1))),
+            Arc::new(Int64Array::from_iter(known.iter().map(gap))),
+        ];
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+impl PartitionStream for Rows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batch = self.batch();
+        let rows = futures::stream::once(async { batch });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
+    }
+}
