@@ -23,7 +23,7 @@ pub(super) use known::oids;
 pub(super) use refused::Functions;
 
 /// The functions that may stand where a table does.
-const TABLE_FUNCTIONS: &[&str] = &["generate_series", "range", "unnest"];
+const TABLE_FUNCTIONS: &[&str] = &["generate_series", "pagecast_expected", "range", "unnest"];
 
 /// Rewrites what DataFusion does not know, and refuses what it would leave out.
 pub(super) fn for_datafusion(mut statement: Statement, functions: &dyn Functions) -> Result<Statement, Problem> {

@@ -8,7 +8,7 @@
 //! What is expected is what the last run has read. Files that came since are so from the first run
 //! that reads them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,6 +20,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
 use pagecast::Pool;
 use pagecast::forecast::Query;
 use parking_lot::Mutex;
@@ -84,16 +85,19 @@ impl Recurring {
     }
 }
 
-/// Columns, files and filter of a scan.
+/// Columns and files of a scan, and the columns of its filter. No value: who may see this need not
+/// see what others ask for.
 fn describe(config: &FileScanConfig, source: &ParquetSource) -> String {
     let fields = source.table_schema().table_schema().fields();
     let columns = source.projection().map(|projection| projection.column_indices()).unwrap_or_default();
     let columns: Vec<_> = columns.iter().filter_map(|&at| fields.get(at)).map(|field| field.name().as_str()).collect();
-    let mut files = files(config);
-    let first = files.next().map_or("", |file| file.object_meta.location.as_ref());
-    let from = folder(first, files.next().is_some()).rsplit('/').next().unwrap_or_default();
-    let filter = source.filter().map_or_else(String::new, |filter| format!(" WHERE {filter}"));
-    let words = format!("{} FROM {from}{filter}", columns.join(", "));
+    let from = place(config).rsplit('/').next().unwrap_or_default();
+    let mut words = format!("{} FROM {from}", columns.join(", "));
+    let by: BTreeSet<_> =
+        source.filter().iter().flat_map(collect_columns).map(|column| column.name().to_owned()).collect();
+    if !by.is_empty() {
+        words += &format!(" by {}", Vec::from_iter(by).join(", "));
+    }
     words.chars().take(MOST_WORDS).collect()
 }
 
@@ -109,11 +113,7 @@ fn query_at(config: &FileScanConfig, source: &ParquetSource, now: i64) -> Query 
     let mut table = DefaultHasher::new();
     config.object_store_url.hash(&mut table);
     source.table_schema().table_schema().fields().iter().for_each(|field| field.name().hash(&mut table));
-    let mut files = files(config);
-    let (first, others) = (files.next(), files.next().is_some());
-    if let Some(file) = first {
-        folder(file.object_meta.location.as_ref(), others).hash(&mut table);
-    }
+    place(config).hash(&mut table);
     let table = table.finish();
     let mut plan = DefaultHasher::new();
     (table, config.limit).hash(&mut plan);
@@ -126,12 +126,14 @@ fn query_at(config: &FileScanConfig, source: &ParquetSource, now: i64) -> Query 
 }
 
 /// Where the files of a table lie, without the folders that name values of columns. Of a single
-/// file it is the file.
-fn folder(path: &str, others: bool) -> &str {
-    if !others {
-        return path;
+/// file, which may come in parts, it is the file.
+fn place(config: &FileScanConfig) -> &str {
+    let mut paths = files(config).map(|file| file.object_meta.location.as_ref());
+    let first = paths.next().unwrap_or_default();
+    if paths.all(|path| path == first) {
+        return first;
     }
-    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let folder = first.rsplit_once('/').map_or("", |(folder, _)| folder);
     folder.find('=').map_or(folder, |at| folder[..at].rsplit_once('/').map_or("", |(root, _)| root))
 }
 
