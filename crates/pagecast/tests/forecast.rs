@@ -20,7 +20,7 @@ fn pool(policy: &str, files: &MemoryFiles) -> Pool {
 fn files() -> MemoryFiles {
     let files = MemoryFiles::new();
     files.write("report", vec![1; 100 * PAGE as usize]);
-    (0..ROUNDS).for_each(|number| _ = files.write(number.to_string(), vec![2; 1000 * PAGE as usize]));
+    (0..ROUNDS).for_each(|number| files.write(number.to_string(), vec![2; 1000 * PAGE as usize]));
     files
 }
 

@@ -185,7 +185,7 @@ fn who_drops_a_query_ends_it() {
 
 #[test]
 fn a_client_that_does_not_read_meets_the_timeout() {
-    let args = ["--memory", "1GiB", "--flight", "127.0.0.1:0", "--statement-timeout", "1s"];
+    let args = ["--memory", "1536MiB", "--flight", "127.0.0.1:0", "--statement-timeout", "1s"];
     let server = Server::of(tables(), &args);
     run(async {
         let mut client = client(&server).await;
