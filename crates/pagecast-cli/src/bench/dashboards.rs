@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use pagecast_core::random::Random;
 
-use super::results::QueryRun;
 use super::workload::{Domain, Query, Template};
 
 /// Seconds from start to start of the most frequent reports.
@@ -71,16 +70,16 @@ pub(super) fn query_list(
     streams
 }
 
-/// What the runs of reports took, in seconds, the shortest first. The first two of each report do
+/// What the runs of reports took of all queries that ran, by name and seconds: the shortest first. The first two of each report do
 /// not count: before the third nobody can know that it comes back.
-pub(super) fn latencies(queries: &[QueryRun]) -> Vec<f64> {
+pub(super) fn latencies<'a>(queries: impl Iterator<Item = (&'a str, f64)>) -> Vec<f64> {
     let mut runs: HashMap<&str, usize> = HashMap::new();
     let mut latencies = Vec::new();
-    for query in queries.iter().filter(|query| query.name != ONE_OFF) {
-        let run = runs.entry(&query.name).or_default();
+    for (name, seconds) in queries.filter(|&(name, _)| name != ONE_OFF) {
+        let run = runs.entry(name).or_default();
         *run += 1;
         if *run > 2 {
-            latencies.push(query.wall_s);
+            latencies.push(seconds);
         }
     }
     latencies.sort_unstable_by(f64::total_cmp);

@@ -405,7 +405,12 @@ impl Results {
             columns.push(("queries /h", Box::new(move |row| format!("{:.0}", row.median(hourly)))));
         }
         if self.config.workload == Workload::Dashboards {
-            let seconds = |of: fn(&[f64]) -> f64| move |run: &Run| of(&dashboards::latencies(&run.queries));
+            let seconds = |of: fn(&[f64]) -> f64| {
+                move |run: &Run| {
+                    let queries = run.queries.iter().map(|query| (query.name.as_str(), query.wall_s));
+                    of(&dashboards::latencies(queries))
+                }
+            };
             let column = move |of| -> Cell<'_> { Box::new(move |row| format!("{:.2} s", row.median(seconds(of)))) };
             columns.push(("report", column(dashboards::median)));
             columns.push(("worst", column(|all| all.last().copied().unwrap_or(0.0))));
