@@ -70,8 +70,8 @@ pub(super) fn query_list(
     streams
 }
 
-/// What the runs of reports took of all queries that ran, by name and seconds: the shortest first. The first two of each report do
-/// not count: before the third nobody can know that it comes back.
+/// What the runs of reports took, of all queries by name and seconds: the shortest first. The first
+/// two of each report do not count: before the third nobody can know that it comes back.
 pub(super) fn latencies<'a>(queries: impl Iterator<Item = (&'a str, f64)>) -> Vec<f64> {
     let mut runs: HashMap<&str, usize> = HashMap::new();
     let mut latencies = Vec::new();
