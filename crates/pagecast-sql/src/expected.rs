@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Float32Array, RecordBatch, StringArray, UInt32Array};
-use arrow::array::{Int64Array, TimestampSecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, RecordBatch, StringArray, TimestampSecondArray,
+    UInt32Array,
+};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use datafusion::physical_plan::metrics::{Count, MetricBuilder, MetricCategory, MetricType};
+use pagecast::forecast::Query;
 use pagecast::{Chunk, Lease, PageId, Relation, ScanId, UnorderedScan, UnorderedSpec};
 use parking_lot::Mutex;
 
@@ -45,8 +46,8 @@ struct State {
     counted: u64,
     /// The chunk that was handed out last.
     last: Option<usize>,
-    /// Whether it was registered before.
-    begun: bool,
+    /// What it is a run of, until the pool knows.
+    query: Option<Query>,
 }
 
 /// Where a chunk is.
@@ -97,6 +98,7 @@ impl Cooperative {
             let few = chunks < least;
             return Err((work, if few { BackInOrder::FewChunks(least) } else { BackInOrder::SmallPool(least) }));
         }
+        let query = work.query;
         let shared = Shared {
             host: Arc::clone(host),
             work,
@@ -108,7 +110,7 @@ impl Cooperative {
                 registered: None,
                 counted: 0,
                 last: None,
-                begun: false,
+                query,
             }),
         };
         if shared.register() { Ok(Self(Arc::new(shared))) } else { Err((shared.work, BackInOrder::NoRoom)) }
@@ -220,8 +222,9 @@ impl Shared {
         // come to it only after them. What it holds it reads, or nobody wants its rows.
         scan.iter().for_each(UnorderedScan::end_early);
         // What the first registration has is all that the query reads.
-        if let (Some(scan), Some(query), false) = (&scan, self.work.query, state.begun) {
-            state.begun = true;
+        if let Some(scan) = &scan
+            && let Some(query) = state.query.take()
+        {
             scan.recurs(query);
         }
         state.registered = scan.map(|scan| Arc::new(Registered { scan, numbers }));

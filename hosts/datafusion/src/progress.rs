@@ -37,7 +37,6 @@ pub(crate) struct Progress {
     /// Rows before each row group, and at the end all rows.
     starts: Vec<u64>,
     share: Option<Arc<Share>>,
-    query: Option<Query>,
     state: Mutex<State>,
 }
 
@@ -45,8 +44,8 @@ struct State {
     done: Vec<bool>,
     frontier: usize,
     scan: Option<Scan>,
-    /// Whether it was registered before.
-    begun: bool,
+    /// What it is a run of, until the pool knows.
+    query: Option<Query>,
     /// The predictor had no room; it is not asked again.
     refused: bool,
 }
@@ -61,9 +60,10 @@ impl Progress {
             files.push(relation.clone());
             starts.push(start + row_group.rows);
         }
-        let state = State { done: vec![false; files.len()], frontier: 0, scan: None, begun: false, refused: false };
+        let state =
+            State { done: vec![false; files.len()], frontier: 0, scan: None, query: plan.query, refused: false };
         let (share, state) = (plan.share.clone(), Mutex::new(state));
-        Self { host: Arc::clone(host), expected, files, starts, share, query: plan.query, state }
+        Self { host: Arc::clone(host), expected, files, starts, share, state }
     }
 
     /// Tells the pool what is still to be read, unless it knows already. A scan that finds no room
@@ -85,9 +85,7 @@ impl Progress {
         };
         match registered {
             Ok(scan) => {
-                if !std::mem::replace(&mut state.begun, true) {
-                    self.query.into_iter().for_each(|query| scan.recurs(query));
-                }
+                state.query.take().into_iter().for_each(|query| scan.recurs(query));
                 scan.report(self.starts[state.frontier]);
                 state.scan = Some(scan);
             }

@@ -25,6 +25,9 @@ use crate::predictor::{Expectation, Registry, ScanSpec};
 use crate::sync::atomic::AtomicU64;
 use crate::{ScanId, Tick};
 
+/// Templates that hosts and the simulator know at a time.
+pub const TEMPLATES: usize = 1024;
+
 /// Templates that share a place: those of one set are told apart by looking at each.
 const SET: usize = 8;
 
@@ -82,10 +85,7 @@ impl<'a> Forecast<'a> {
         let (clock, at) = (self.clock, self.clock.seconds(now));
         let Some(template) = self.place_for(query, registry, now) else { return };
         template.starts(at);
-        match template.next(at) {
-            Some(next) => template.move_to(registry, expectation(clock, next, template.trust())),
-            None => template.withdraw(registry, now),
-        }
+        expect_next(template, clock, registry, now);
     }
 
     /// A query's scan ends: it is expected again, or finished.
@@ -97,8 +97,7 @@ impl<'a> Forecast<'a> {
         now: Tick,
     ) {
         let (clock, at) = (self.clock, self.clock.seconds(now));
-        let known = self.set(fingerprint).iter_mut().find(|template| template.is(fingerprint));
-        match known.and_then(|template| Some((template.next(at)?, template))) {
+        match self.known(fingerprint).and_then(|template| Some((template.next(at)?, template))) {
             Some((next, template)) => {
                 template.withdraw(registry, now);
                 let expected = expectation(clock, next, template.trust());
@@ -120,10 +119,8 @@ impl<'a> Forecast<'a> {
         now: Tick,
     ) -> bool {
         let (clock, at) = (self.clock, self.clock.seconds(now));
-        let known = self.set(fingerprint).iter_mut().find(|template| template.is(fingerprint));
-        let Some((next, template)) = known.and_then(|template| Some((template.next(at)?, template))) else {
-            return false;
-        };
+        let known = self.known(fingerprint).and_then(|template| Some((template.next(at)?, template)));
+        let Some((next, template)) = known else { return false };
         template.withdraw(registry, now);
         let expected = registry.register_expected(scan, expectation(clock, next, template.trust()), now);
         template.expects(expected.ok());
@@ -135,9 +132,7 @@ impl<'a> Forecast<'a> {
         let (clock, at) = (self.clock, self.clock.seconds(now));
         for template in self.templates.iter_mut().filter(|template| template.scans(table)) {
             template.changes(at);
-            if let Some(next) = template.next(at) {
-                template.move_to(registry, expectation(clock, next, template.trust()));
-            }
+            expect_next(template, clock, registry, now);
         }
     }
 
@@ -147,19 +142,17 @@ impl<'a> Forecast<'a> {
         let (clock, at) = (self.clock, self.clock.seconds(now));
         for template in self.templates.iter_mut().filter(|template| template.has_failed(at)) {
             template.fails();
-            match template.next(at) {
-                Some(next) => template.move_to(registry, expectation(clock, next, template.trust())),
-                None => template.withdraw(registry, now),
-            }
+            expect_next(template, clock, registry, now);
         }
     }
 
     /// Takes in what another forecast has learned of a query, unless it is known here.
     pub fn restore<M: AsRef<[AtomicU64]> + Clone>(&mut self, learned: Template, registry: &mut Registry<M>, now: Tick) {
         let query = learned.query();
-        let known = self.set(query.fingerprint).iter().any(|template| template.is(query.fingerprint));
-        let place = if known || !learned.is_taken() { None } else { self.place_for(query, registry, now) };
-        if let Some(place) = place {
+        if learned.is_taken()
+            && self.known(query.fingerprint).is_none()
+            && let Some(place) = self.place_for(query, registry, now)
+        {
             *place = learned;
         }
     }
@@ -171,8 +164,11 @@ impl<'a> Forecast<'a> {
         registry: &mut Registry<M>,
         now: Tick,
     ) -> bool {
-        let known = self.set(fingerprint).iter_mut().find(|template| template.is(fingerprint));
-        known.map(|template| template.clear(registry, now)).is_some()
+        self.known(fingerprint).map(|template| template.clear(registry, now)).is_some()
+    }
+
+    fn known(&mut self, fingerprint: u64) -> Option<&mut Template> {
+        self.set(fingerprint).iter_mut().find(|template| template.is(fingerprint))
     }
 
     fn set(&mut self, fingerprint: u64) -> &mut [Template] {
@@ -202,6 +198,19 @@ impl<'a> Forecast<'a> {
             *template = Template::of(query);
         }
         Some(template)
+    }
+}
+
+/// Moves the template's expected scan, if it has one, to the next start after `now`.
+fn expect_next<M: AsRef<[AtomicU64]> + Clone>(
+    template: &mut Template,
+    clock: Clock,
+    registry: &mut Registry<M>,
+    now: Tick,
+) {
+    match template.next(clock.seconds(now)) {
+        Some(next) => template.move_to(registry, expectation(clock, next, template.trust())),
+        None => template.withdraw(registry, now),
     }
 }
 

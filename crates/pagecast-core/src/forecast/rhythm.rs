@@ -29,13 +29,15 @@ const SLACK: f32 = 1.0;
 pub(super) const MOST: f64 = 1e12;
 
 /// Seconds, their decayed mean and mean deviation; a mean of 0 is one of nothing.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Usual {
     mean: f32,
     deviation: f32,
 }
 
 impl Usual {
+    const UNKNOWN: Self = Self { mean: 0.0, deviation: 0.0 };
+
     fn is_known(self) -> bool {
         self.mean > 0.0
     }
@@ -64,7 +66,7 @@ pub struct NextStart {
 }
 
 /// What is known of when a query comes.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Rhythm {
     /// The last start; 0 before the first.
     last: f64,
@@ -83,18 +85,13 @@ pub struct Rhythm {
 }
 
 /// A gap beside those that are usual.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 enum Gap {
-    #[default]
     Usual,
     /// More than [`ABSENCE`] times as long: a stretch has ended.
     Absence,
     /// Less than that part of it.
     Brief,
-}
-
-impl Usual {
-    const UNKNOWN: Self = Self { mean: 0.0, deviation: 0.0 };
 }
 
 impl Rhythm {

@@ -59,8 +59,8 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         if ending.expectation().is_some() {
             return self.postpone(scan, expected);
         }
-        self.learn_pace(&ending, now);
-        Some(self.begin_anew(&ending, scan, mean_pace(&ending, now), expected))
+        let pace = self.learn_pace(&ending, now).unwrap_or(ending.pace());
+        Some(self.begin_anew(&ending, scan, pace, expected))
     }
 
     /// Expects an expected scan at another moment, or with other trust. Its name from then on;
@@ -115,14 +115,12 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
 
     /// Ends the expected scan that comes last, if that is after `start`. Whether there was one.
     fn withdraw_latest(&mut self, start: Option<Tick>) -> bool {
-        let expected = |slot: u32| {
-            let at = self.layout().scan(slot)?;
-            let generation = Scan::live_generation(self.words(), at)?;
-            let id = ScanId { slot, generation };
-            let expected = Scan::open(self.words(), at, id)?.expectation()?;
-            Some((expected.start, id))
-        };
-        let latest = (0..self.layout().config.scans).filter_map(expected).max_by_key(|&(start, _)| start);
+        let mut latest: Option<(Tick, ScanId)> = None;
+        self.predictor().expected(|scan| {
+            if latest.is_none_or(|(start, _)| scan.started >= start) {
+                latest = Some((scan.started, scan.id));
+            }
+        });
         match latest.filter(|&(latest, _)| start.is_none_or(|start| latest > start)) {
             Some((_, id)) => self.finish(id, 0),
             None => false,
@@ -151,14 +149,6 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         record.begin(chunks.map(Chunks::pack), pace, expected.start, Some(expected));
         self.show(record, first_part);
         id
-    }
-}
-
-/// The mean of the pace of a scan that ends at `now`, or what it has been taken to have.
-fn mean_pace(scan: &Scan<'_>, now: Tick) -> f64 {
-    match (scan.position(), now.saturating_sub(scan.started())) {
-        (0, _) | (_, 0) => scan.pace(),
-        (positions, ticks) => ticks as f64 / positions as f64,
     }
 }
 

@@ -281,17 +281,18 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
     }
 
     /// Takes the average pace of a scan that ends into its kind's running estimate, as the authors
-    /// do: 0.85 of the old and 0.15 of the new.
-    pub(super) fn learn_pace(&self, scan: &Scan<'_>, now: Tick) {
+    /// do: 0.85 of the old and 0.15 of the new. That average, if the scan got anywhere.
+    pub(super) fn learn_pace(&self, scan: &Scan<'_>, now: Tick) -> Option<f64> {
         let (positions, ticks) = (scan.position(), now.saturating_sub(scan.started()));
         if positions == 0 || ticks == 0 {
-            return;
+            return None;
         }
         let at = header::PACE + usize::from(scan.kind().0 % KINDS);
         let pace = ticks as f64 / positions as f64;
         let old = f64::from_bits(self.words().load(at, Relaxed));
         let new = if old > 0.0 && old.is_finite() { KIND_KEEP * old + (1.0 - KIND_KEEP) * pace } else { pace };
         self.words().store(at, new.to_bits(), Relaxed);
+        Some(pace)
     }
 
     /// Takes memory for the parts and writes them, not linked yet: the first one, and how many have

@@ -2,7 +2,7 @@
 
 use super::{Options, SimulationError};
 use crate::trace::{Extent, LoadedEvent, Registration, ScanNumber, Trace};
-use pagecast_core::forecast::{Clock, Forecast, Query, Template};
+use pagecast_core::forecast::{Clock, Forecast, Query, TEMPLATES, Template};
 use pagecast_core::predictor::{Pages, Part, Predictor, PredictorConfig, Registry, Run, ScanKind, ScanSpec};
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{PageId, RelationId, ScanId, Tick};
@@ -10,9 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 type Memory = Arc<[AtomicU64]>;
-
-/// Templates that a replay knows at a time, as many as a host may.
-const TEMPLATES: usize = 1024;
 
 /// A scan of the trace while it runs.
 #[derive(Clone, Copy)]

@@ -1,18 +1,15 @@
 //! Queries that come back to a pool: what is known of them, and the time of day.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pagecast_core::forecast::{Clock, Forecast, Query, Template};
+use pagecast_core::forecast::{Clock, Forecast, Query, TEMPLATES, Template};
 use pagecast_core::predictor::Registry;
 use pagecast_core::sync::atomic::AtomicU64;
 use pagecast_core::{ScanId, Tick};
-use std::sync::Arc;
 
 use super::Engine;
 use crate::sync::Mutex;
-
-/// Queries that a pool knows at a time.
-pub(super) const TEMPLATES: usize = 1024;
 
 /// What is known of queries that come back.
 pub(crate) struct Known {
@@ -33,11 +30,11 @@ impl Known {
 }
 
 impl Engine {
-    fn forecast(&self, then: impl FnOnce(&mut Forecast<'_>, &mut Scans, Tick)) {
-        if let Some(known) = &self.known {
-            let mut templates = known.templates.lock();
-            then(&mut Forecast::new(&mut templates, known.clock), &mut self.registry.lock(), self.now());
-        }
+    /// Nothing where no query is expected.
+    fn forecast<T>(&self, then: impl FnOnce(&mut Forecast<'_>, &mut Scans, Tick) -> T) -> Option<T> {
+        let known = self.known.as_ref()?;
+        let mut templates = known.templates.lock();
+        Some(then(&mut Forecast::new(&mut templates, known.clock), &mut self.registry.lock(), self.now()))
     }
 
     /// A run of a query begins: from here on the one after it is expected.
@@ -65,9 +62,7 @@ impl Engine {
 
     /// Forgets a query. Whether it was known.
     pub(crate) fn forget(&self, fingerprint: u64) -> bool {
-        let mut known = false;
-        self.forecast(|forecast, registry, now| known = forecast.forget(fingerprint, registry, now));
-        known
+        self.forecast(|forecast, registry, now| forecast.forget(fingerprint, registry, now)).unwrap_or(false)
     }
 
     /// The queries that are known.

@@ -1,12 +1,11 @@
 //! How the memory of a pool is divided.
 
 use pagecast_core::cooperation::CooperationConfig;
-use pagecast_core::forecast::Template;
+use pagecast_core::forecast::{TEMPLATES, Template};
 use pagecast_core::policy::{Batching, HitNeed, Policy, PolicySpec};
 use pagecast_core::predictor::PredictorConfig;
 use pagecast_core::tuples::{Room, Shares};
 
-use super::forecast::TEMPLATES;
 use super::prefetch::Prefetch;
 use crate::cache::Cache;
 use crate::cooperation::Cooperation;
