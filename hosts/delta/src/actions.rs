@@ -1,165 +1,156 @@
-//! The actions of the log, as the protocol writes them: one in a line of JSON, or in a row of a
-//! checkpoint. What is not named here is left out when it is read.
+//! Files of actions as the protocol's library has them read and written: lines of JSON in the log,
+//! rows of Parquet files in its checkpoints.
 
 use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use arrow::array::RecordBatch;
+use arrow::json::ReaderBuilder;
+use delta_kernel::engine::arrow_conversion::TryFromArrow;
+use delta_kernel::engine::arrow_data::{ArrowEngineData, EngineDataArrowExt};
+use delta_kernel::engine::arrow_utils::{
+    build_json_reorder_indices, fixup_json_read, fixup_parquet_read, json_arrow_schema, parquet_read_plan,
+    to_json_bytes,
+};
+use delta_kernel::engine::{reader_options, writer_options};
+use delta_kernel::engine_data::FilteredEngineData;
+use delta_kernel::schema::{SchemaRef, StructType};
+use delta_kernel::{
+    EngineData, FileDataReadResultIterator, FileMeta, JsonHandler, KernelError, KernelResult, KernelResultIterator,
+    KernelResultIteratorStatic, ParquetFooter, ParquetHandler, PredicateRef,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
+use serde::de::IgnoredAny;
+use url::Url;
 
-/// Values of the partition columns of a file, as texts.
-pub(crate) type PartitionValues = BTreeMap<String, Option<String>>;
+use crate::engine::{Files, broken, open, ours};
+use crate::error::{self, DeltaError, decoded};
 
-/// One line of the log. One of its fields is there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Action {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) protocol: Option<Protocol>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) meta_data: Option<Metadata>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) add: Option<Add>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) remove: Option<Remove>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) txn: Option<Txn>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) commit_info: Option<Value>,
-}
+type Batches = Vec<KernelResult<Box<dyn EngineData>>>;
 
-/// What a reader and a writer must know.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Protocol {
-    pub(crate) min_reader_version: i32,
-    pub(crate) min_writer_version: i32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reader_features: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) writer_features: Option<Vec<String>>,
-}
+impl JsonHandler for Files {
+    fn parse_json(&self, texts: Box<dyn EngineData>, schema: SchemaRef) -> KernelResult<Box<dyn EngineData>> {
+        delta_kernel::engine::parse_json(texts, schema)
+    }
 
-/// What the table is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Metadata {
-    pub(crate) id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) name: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<String>,
-    pub(crate) format: Format,
-    pub(crate) schema_string: String,
-    #[serde(default)]
-    pub(crate) partition_columns: Vec<String>,
-    #[serde(default)]
-    pub(crate) configuration: BTreeMap<String, Option<String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) created_time: Option<i64>,
-}
+    fn read_json_files(
+        &self,
+        files: &[FileMeta],
+        schema: SchemaRef,
+        _predicate: Option<PredicateRef>,
+    ) -> KernelResult<FileDataReadResultIterator> {
+        let log = self.clone();
+        Ok(one_by_one(files, move |url| {
+            let (path, bytes) = log.read(url)?;
+            check_lines(&path, &bytes).map_err(ours)?;
+            guarded(&path, || from_json(&bytes, &schema, url))
+        }))
+    }
 
-impl Metadata {
-    pub(crate) fn property(&self, key: &str) -> Option<&str> {
-        self.configuration.get(key)?.as_deref()
+    fn write_json_file(
+        &self,
+        url: &Url,
+        data: KernelResultIterator<'_, FilteredEngineData>,
+        overwrite: bool,
+    ) -> KernelResult<u64> {
+        self.write(url, &to_json_bytes(data)?, overwrite)
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Format {
-    pub(crate) provider: String,
-    #[serde(default)]
-    pub(crate) options: BTreeMap<String, Option<String>>,
-}
-
-/// A file is in the table, without the rows of its deletion vector.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Add {
-    /// Relative to the table's folder, and escaped as in a URL.
-    pub(crate) path: String,
-    #[serde(default)]
-    pub(crate) partition_values: PartitionValues,
-    pub(crate) size: i64,
-    #[serde(default)]
-    pub(crate) modification_time: i64,
-    pub(crate) data_change: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) stats: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) tags: Option<PartitionValues>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) deletion_vector: Option<DeletionVector>,
-}
-
-/// A file is no longer in the table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Remove {
-    pub(crate) path: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) deletion_timestamp: Option<i64>,
-    pub(crate) data_change: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) extended_file_metadata: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) partition_values: Option<PartitionValues>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) size: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) deletion_vector: Option<DeletionVector>,
-}
-
-/// Where the numbers of a file's deleted rows are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct DeletionVector {
-    pub(crate) storage_type: String,
-    pub(crate) path_or_inline_dv: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) offset: Option<i32>,
-    pub(crate) size_in_bytes: i32,
-    pub(crate) cardinality: i64,
-}
-
-/// How far an application has come.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Txn {
-    pub(crate) app_id: String,
-    pub(crate) version: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_updated: Option<i64>,
-}
-
-/// What tells files of a version apart: the path, and which deletion vector it has.
-pub(crate) type FileKey = (String, Option<(String, Option<i32>)>);
-
-fn key(path: &str, vector: Option<&DeletionVector>) -> FileKey {
-    let vector = vector.map(|dv| (format!("{}{}", dv.storage_type, dv.path_or_inline_dv), dv.offset));
-    (path.to_owned(), vector)
-}
-
-impl Add {
-    pub(crate) fn key(&self) -> FileKey {
-        key(&self.path, self.deletion_vector.as_ref())
+impl ParquetHandler for Files {
+    fn read_parquet_files(
+        &self,
+        files: &[FileMeta],
+        schema: SchemaRef,
+        _predicate: Option<PredicateRef>,
+    ) -> KernelResult<FileDataReadResultIterator> {
+        let log = self.clone();
+        Ok(one_by_one(files, move |url| {
+            let path = log.path(url)?;
+            guarded(&path, || from_parquet(&path, &schema, url))
+        }))
     }
 
-    /// That it is no longer there.
-    pub(crate) fn removed(&self, now: i64, data_change: bool) -> Remove {
-        Remove {
-            path: self.path.clone(),
-            deletion_timestamp: Some(now),
-            data_change,
-            extended_file_metadata: Some(true),
-            partition_values: Some(self.partition_values.clone()),
-            size: Some(self.size),
-            deletion_vector: self.deletion_vector.clone(),
+    fn write_parquet_file(&self, url: Url, data: KernelResultIteratorStatic<Box<dyn EngineData>>) -> KernelResult<u64> {
+        let mut writer = None;
+        for batch in data {
+            let batch = batch.try_into_record_batch()?;
+            let writer = match &mut writer {
+                Some(writer) => writer,
+                None => writer.insert(ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), writer_options())?),
+            };
+            writer.write(&batch)?;
         }
+        let writer = writer.ok_or_else(|| KernelError::generic("a file of no actions"))?;
+        self.write(&url, &writer.into_inner()?, true)
+    }
+
+    fn read_parquet_footer(&self, file: &FileMeta) -> KernelResult<ParquetFooter> {
+        let path = self.path(&file.location)?;
+        guarded(&path, || {
+            let footer = ArrowReaderMetadata::load(&open(&path)?, reader_options())?;
+            let schema = Arc::new(StructType::try_from_arrow(footer.schema().as_ref())?);
+            Ok(ParquetFooter { schema })
+        })
     }
 }
 
-impl Remove {
-    pub(crate) fn key(&self) -> FileKey {
-        key(&self.path, self.deletion_vector.as_ref())
+/// The batches of each file, which is read when it is its turn.
+fn one_by_one(
+    files: &[FileMeta],
+    read: impl Fn(&Url) -> KernelResult<Batches> + Send + 'static,
+) -> FileDataReadResultIterator {
+    let files = files.to_vec();
+    Box::new(files.into_iter().flat_map(move |file| read(&file.location).unwrap_or_else(|error| vec![Err(error)])))
+}
+
+/// What is decoded of a file. What the decoder says, or that it panics, is said of the file.
+fn guarded<T>(path: &Path, decode: impl FnOnce() -> KernelResult<T>) -> KernelResult<T> {
+    let said = decoded(path, || Ok(decode())).map_err(ours)?;
+    said.map_err(|error| match error {
+        error @ (KernelError::GenericError { .. } | KernelError::FileNotFound(_)) => error,
+        error => broken(path, format!("what is here makes no sense ({error})")),
+    })
+}
+
+/// That each line is one object, which the decoder does not ask for; and where it is not.
+fn check_lines(path: &Path, bytes: &[u8]) -> error::Result<()> {
+    let mut start = 0;
+    for line in bytes.split(|&byte| byte == b'\n') {
+        if !line.trim_ascii().is_empty() {
+            serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(line).map_err(|error| {
+                let at = (start + error.column().saturating_sub(1).min(line.len())) as u64;
+                let what = if error.is_eof() { "the line is torn" } else { "the line is no action" };
+                DeltaError::broken(path, at, format!("{what} ({error})"))
+            })?;
+        }
+        start += line.len() + 1;
     }
+    Ok(())
+}
+
+fn from_json(bytes: &[u8], schema: &SchemaRef, url: &Url) -> KernelResult<Batches> {
+    let (fields, order) = (Arc::new(json_arrow_schema(schema)?), build_json_reorder_indices(schema)?);
+    let reader = ReaderBuilder::new(fields).with_coerce_primitive(true).build(Cursor::new(bytes))?;
+    reader.map(|batch| Ok(boxed(fixup_json_read(batch?, &order, url.as_str())))).collect()
+}
+
+fn from_parquet(path: &Path, schema: &SchemaRef, url: &Url) -> KernelResult<Batches> {
+    let file = open(path)?;
+    let footer = ArrowReaderMetadata::load(&file, reader_options())?;
+    let (order, mask) = parquet_read_plan(schema, &footer)?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer);
+    let builder = match mask {
+        Some(mask) => builder.with_projection(mask),
+        None => builder,
+    };
+    let fix = |batch: RecordBatch| fixup_parquet_read(batch, &order, None, Some(url.as_str()), Some(schema));
+    builder.build()?.map(|batch| Ok(boxed(fix(batch?)))).collect()
+}
+
+fn boxed(batch: KernelResult<ArrowEngineData>) -> KernelResult<Box<dyn EngineData>> {
+    batch.map(|batch| Box::new(batch) as _)
 }

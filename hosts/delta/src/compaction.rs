@@ -6,16 +6,15 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use delta_kernel::transaction::UpdateTableOperation;
 
-use crate::actions::{Action, Add};
 use crate::data::DataWriter;
 use crate::error::{DeltaError, Result};
 use crate::held::look_up;
 use crate::snapshot::DataFile;
 use crate::table::Table;
 use crate::transaction::left;
-use crate::{commit, now, protocol};
+use crate::{commit, protocol};
 
 impl Table {
     /// Writes those files anew of whose rows more than this share is deleted. The version that has
@@ -26,7 +25,7 @@ impl Table {
     /// the table must know what we do not. The table is as it was then.
     pub fn compact(&self, share: f64) -> Result<Option<u64>> {
         let base = look_up(|| self.newest())?;
-        protocol::check_write(&self.root, &base.state.protocol, &base.state.metadata)?;
+        protocol::check_write(&self.root, &base.kernel)?;
         let worn = |file: &&Arc<DataFile>| file.deleted.len() as f64 > share * file.rows as f64;
         let old: Vec<_> = base.files.iter().map(|(_, file)| file).filter(worn).collect();
         if old.is_empty() {
@@ -37,22 +36,14 @@ impl Table {
             writer.copy(file, left(file.rows, &file.deleted))?;
         }
         let new = writer.finish()?;
-        let committed = commit::commit(self, &base, |since| {
+        let committed = commit::commit(self, &base, UpdateTableOperation::Optimize, true, |since, next| {
             old.iter().try_for_each(|file| since.unchanged(file))?;
-            let info = json!({
-                "timestamp": now(),
-                "operation": "OPTIMIZE",
-                "operationParameters": {},
-                "readVersion": base.version(),
-                "engineInfo": crate::ENGINE,
-            });
-            let mut actions = vec![Action { commit_info: Some(info), ..Action::default() }];
-            // The rows are the same: whoever follows the table's changes finds none.
-            let removed = old.iter().map(|file| file.add.removed(now(), false));
-            actions.extend(removed.map(|remove| Action { remove: Some(remove), ..Action::default() }));
-            let added = new.iter().map(|add| Add { data_change: false, ..add.clone() });
-            actions.extend(added.map(|add| Action { add: Some(add), ..Action::default() }));
-            Ok(actions)
+            let places = old.iter().filter_map(|file| since.tip.place(&file.add.path));
+            next.remove_files(since.tip.scanned(places)?);
+            if !new.is_empty() {
+                next.add_files(commit::added(&new)?);
+            }
+            Ok(())
         });
         // After another error the version may have its name, and then it has the files.
         if let Err(DeltaError::Conflict { .. } | DeltaError::Refused { .. }) = &committed {

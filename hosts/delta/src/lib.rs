@@ -23,9 +23,15 @@
 //!
 //! How a table is read and changed:
 //!
-//! * `actions`, `log`, `checkpoint`: the log, replayed to a version, and a version written.
-//! * `protocol`: what the table asks of readers and writers. What we do not know is refused.
-//! * `schema`, `bounds`: columns and statistics of the log as Arrow's, and back.
+//! The protocol is that of the library `delta_kernel`: which files a version has, which of their
+//! rows are deleted, which columns there are, and what a commit or a checkpoint writes. Reading and
+//! writing of the files is ours.
+//!
+//! * `engine`, `actions`: what the library reads and writes the log through.
+//! * `log`: names in the log.
+//! * `protocol`: whether our part of writing knows what the table asks of writers.
+//! * `columns`, `mapping`: columns as queries and as files name them.
+//! * `schema`, `bounds`: new columns, values of the log as Arrow's, and statistics of new files.
 //! * `vector`: deletion vectors, which say what rows of a file are gone.
 //! * `snapshot`, `table`: a version, and the table that has them.
 //! * `scan`, `provider`: a scan reads the files through DataFusion's own Parquet source. Rows that
@@ -42,17 +48,19 @@
 
 mod actions;
 mod bounds;
-mod checkpoint;
+mod columns;
 mod commit;
 mod compaction;
 mod create;
 mod data;
 mod disk;
+mod engine;
 mod error;
 mod functions;
 mod held;
 mod inside;
 mod log;
+mod mapping;
 mod protocol;
 mod provider;
 mod scan;

@@ -35,6 +35,7 @@ use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::held::{Held, HoldingReaders};
+use crate::mapping::renamed;
 use crate::snapshot::DataFile;
 
 /// The hidden column that tells where a row is: its number among the stored rows, or, for a row in
@@ -128,8 +129,7 @@ impl View<'_> {
         }
         let schema = schema.build();
         let width = columns.all.fields().len();
-        let places = columns.places();
-        let mut scanned: Vec<usize> = projection.iter().map(|&column| places[column]).collect();
+        let mut scanned: Vec<usize> = projection.iter().map(|&column| columns.places[column]).collect();
         if positions {
             scanned.extend([width, width + 1]);
         }
@@ -149,7 +149,12 @@ impl View<'_> {
             .with_limit(limit)
             .build();
         let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(config);
-        if positions { position_of(scan, projection.len()) } else { Ok(scan) }
+        let scan = if positions { position_of(scan, projection.len())? } else { scan };
+        if !columns.mapped {
+            return Ok(scan);
+        }
+        let fields: Vec<_> = projection.iter().map(|&column| Arc::clone(&columns.all.fields()[column])).collect();
+        renamed(scan, &fields)
     }
 
     /// How many rows there are is known. Bounds are no values of the rows that are left.

@@ -1,114 +1,37 @@
 //! Schemas and values of the log as Arrow's.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
-use serde_json::{Value, json};
-
-use crate::error::{DeltaError, Result};
+use delta_kernel::engine::arrow_conversion::TryFromArrow;
+use delta_kernel::schema::StructType;
+use serde_json::Value;
 
 const MICROS: TimeUnit = TimeUnit::Microsecond;
 
-/// The schema of a table.
-pub(crate) fn from_log(root: &Path, text: &str) -> Result<Schema> {
-    let broken = |what: String| DeltaError::broken(root, None, format!("the schema in the log {what}"));
-    let schema: Value = serde_json::from_str(text).map_err(|error| broken(format!("makes no sense ({error})")))?;
-    fields(&schema).map(Schema::new).map_err(|what| broken(format!("has a type that we do not know: {what}")))
-}
-
-fn fields(schema: &Value) -> std::result::Result<Fields, String> {
-    let fields = schema["fields"].as_array().ok_or_else(|| schema.to_string())?;
-    let field = |field: &Value| {
-        let name = field["name"].as_str().ok_or_else(|| field.to_string())?;
-        let kind = data_type(&field["type"]).map_err(|what| format!("{name} {what}"))?;
-        Ok(Field::new(name, kind, field["nullable"].as_bool().unwrap_or(true)))
-    };
-    fields.iter().map(field).collect::<std::result::Result<Vec<_>, _>>().map(Fields::from)
-}
-
-fn data_type(kind: &Value) -> std::result::Result<DataType, String> {
-    if let Some(name) = kind.as_str() {
-        return simple(name).ok_or_else(|| name.to_owned());
-    }
-    let part =
-        |name: &str, part: &str, nullable: bool| data_type(&kind[part]).map(|kind| Field::new(name, kind, nullable));
-    let nullable = |name: &str| kind[name].as_bool().unwrap_or(true);
-    Ok(match kind["type"].as_str() {
-        Some("struct") => DataType::Struct(fields(kind)?),
-        Some("array") => DataType::List(Arc::new(part("element", "elementType", nullable("containsNull"))?)),
-        Some("map") => {
-            let entry =
-                vec![part("key", "keyType", false)?, part("value", "valueType", nullable("valueContainsNull"))?];
-            let entries = Field::new("key_value", DataType::Struct(entry.into()), false);
-            DataType::Map(Arc::new(entries), false)
-        }
-        _ => return Err(kind.to_string()),
-    })
-}
-
-fn simple(name: &str) -> Option<DataType> {
-    Some(match name {
-        "string" => DataType::Utf8,
-        "long" => DataType::Int64,
-        "integer" => DataType::Int32,
-        "short" => DataType::Int16,
-        "byte" => DataType::Int8,
-        "double" => DataType::Float64,
-        "float" => DataType::Float32,
-        "boolean" => DataType::Boolean,
-        "binary" => DataType::Binary,
-        "date" => DataType::Date32,
-        "timestamp" => DataType::Timestamp(MICROS, Some("UTC".into())),
-        "timestamp_ntz" => DataType::Timestamp(MICROS, None),
-        decimal => {
-            let (precision, scale) = decimal.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
-            let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse().ok()?);
-            (precision <= 38 && scale <= precision as i8).then_some(DataType::Decimal128(precision, scale))?
-        }
-    })
-}
-
-/// The schema as the log has it.
+/// The columns as the log has them.
 ///
 /// # Errors
 /// The column whose type Delta does not have.
-pub(crate) fn to_log(schema: &Schema) -> std::result::Result<Value, String> {
-    let field = |field: &Arc<Field>| {
-        let kind =
-            type_name(field.data_type()).ok_or_else(|| format!("column {} is {}", field.name(), field.data_type()))?;
-        Ok(json!({"name": field.name(), "type": kind, "nullable": field.is_nullable(), "metadata": {}}))
-    };
-    let fields = schema.fields().iter().map(field).collect::<std::result::Result<Vec<_>, String>>()?;
-    Ok(json!({"type": "struct", "fields": fields}))
+pub(crate) fn to_log(schema: &Schema) -> Result<StructType, String> {
+    for field in schema.fields() {
+        let one = Schema::new(vec![stored(field)]);
+        StructType::try_from_arrow(&one).map_err(|_| format!("column {} is {}", field.name(), field.data_type()))?;
+    }
+    let all = Schema::new(schema.fields().iter().map(stored).collect::<Fields>());
+    StructType::try_from_arrow(&all).map_err(|error| format!("the columns are not possible ({error})"))
 }
 
-fn type_name(kind: &DataType) -> Option<Value> {
-    let name = match kind {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string",
-        DataType::Int64 => "long",
-        DataType::Int32 => "integer",
-        DataType::Int16 => "short",
-        DataType::Int8 => "byte",
-        DataType::Float64 => "double",
-        DataType::Float32 => "float",
-        DataType::Boolean => "boolean",
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary",
-        DataType::Date32 => "date",
-        DataType::Timestamp(_, Some(_)) => "timestamp",
-        DataType::Timestamp(_, None) => "timestamp_ntz",
-        DataType::Decimal128(precision, scale) if *scale >= 0 => {
-            return Some(format!("decimal({precision},{scale})").into());
-        }
-        DataType::Struct(fields) => return to_log(&Schema::new(fields.clone())).ok(),
-        DataType::List(element) => {
-            let kind = type_name(element.data_type())?;
-            return Some(json!({"type": "array", "elementType": kind, "containsNull": element.is_nullable()}));
-        }
-        _ => return None,
+/// Delta has times of microseconds, in UTC or without a zone.
+fn stored(field: &Arc<Field>) -> Arc<Field> {
+    let kind = match field.data_type() {
+        DataType::Timestamp(_, zone) => DataType::Timestamp(MICROS, zone.as_ref().map(|_| "UTC".into())),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(stored).collect()),
+        DataType::List(element) => DataType::List(stored(element)),
+        other => other.clone(),
     };
-    Some(name.into())
+    Arc::new(Field::new(field.name(), kind, field.is_nullable()))
 }
 
 /// A value of a partition column, which the log has as a text.
@@ -148,21 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_go_both_ways_and_unknown_types_have_their_names() {
-        let text = r#"{"type":"struct","fields":[
-            {"name":"a","type":"long","nullable":false,"metadata":{}},
-            {"name":"b","type":"decimal(12,2)","nullable":true,"metadata":{}},
-            {"name":"c","type":{"type":"array","elementType":"string","containsNull":true},"nullable":true,"metadata":{}},
-            {"name":"d","type":{"type":"struct","fields":[{"name":"e","type":"date","nullable":true,"metadata":{}}]},"nullable":true,"metadata":{}},
-            {"name":"f","type":"timestamp","nullable":true,"metadata":{}}]}"#;
-        let schema = from_log(Path::new("t"), text).unwrap();
-        assert_eq!(schema.field(1).data_type(), &DataType::Decimal128(12, 2));
-        assert_eq!(to_log(&schema).unwrap(), serde_json::from_str::<Value>(text).unwrap());
-        for (kind, name) in [("\"variant\"", "x variant"), ("\"decimal(50,2)\"", "decimal"), ("{}", "{}")] {
-            let text = format!(r#"{{"type":"struct","fields":[{{"name":"x","type":{kind}}}]}}"#);
-            let fault = from_log(Path::new("t"), &text).unwrap_err().to_string();
-            assert!(fault.contains(name), "{fault}");
+    fn types_that_delta_does_not_have_are_named() {
+        let columns = |kind| Schema::new(vec![Field::new("a", DataType::Int64, false), Field::new("x", kind, true)]);
+        for kind in [DataType::Duration(MICROS), DataType::Time64(MICROS), DataType::Decimal256(50, 2)] {
+            let fault = to_log(&columns(kind)).unwrap_err();
+            assert!(fault.starts_with("column x is "), "{fault}");
         }
+        let zoned = DataType::Timestamp(TimeUnit::Nanosecond, Some("+02:00".into()));
+        let stored = to_log(&columns(zoned)).unwrap();
+        assert_eq!(stored.field("x").unwrap().data_type(), &delta_kernel::schema::DataType::TIMESTAMP);
     }
 
     #[test]

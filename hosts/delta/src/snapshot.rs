@@ -5,18 +5,26 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Fields, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, sort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, DataFusionError, ScalarValue, Statistics};
+use delta_kernel::actions::Metadata;
+use delta_kernel::engine::arrow_data::{ArrowEngineData, EngineDataArrowExt};
+use delta_kernel::engine_data::FilteredEngineData;
+use delta_kernel::snapshot::SnapshotRef;
 use pagecast_core::positions::{Insert, Layer};
 use parquet::file::metadata::ParquetMetaDataReader;
 use roaring::RoaringTreemap;
 use serde_json::Value;
 
-use crate::actions::{Add, FileKey};
+use crate::columns::Columns;
+use crate::data::Add;
+use crate::engine::LocalEngine;
 use crate::error::{DeltaError, Result, decoded};
-use crate::log::State;
-use crate::{inside, protocol, schema, vector};
+use crate::log::Made;
+use crate::{inside, schema, vector};
 
 /// A data file of a version.
 #[derive(Debug)]
@@ -25,6 +33,8 @@ pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
     /// Rows that are stored in it.
     pub(crate) rows: u64,
+    /// Whether the log says how many.
+    pub(crate) is_counted: bool,
     /// Those of them that are deleted.
     pub(crate) deleted: RoaringTreemap,
     /// Values of the partition columns, in their order.
@@ -33,53 +43,17 @@ pub(crate) struct DataFile {
     pub(crate) statistics: Arc<Statistics>,
 }
 
-/// The columns of a table.
-#[derive(Clone, Debug)]
-pub(crate) struct Columns {
-    /// In the table's order.
-    pub(crate) all: SchemaRef,
-    /// Those that are in the files.
-    pub(crate) in_files: SchemaRef,
-    /// Those whose values are in the log.
-    pub(crate) partitions: Fields,
-}
-
-impl Columns {
-    fn of(root: &Path, state: &State) -> Result<Self> {
-        let all = Arc::new(schema::from_log(root, &state.metadata.schema_string)?);
-        let names = &state.metadata.partition_columns;
-        let partition = |name: &String| {
-            all.field_with_name(name).cloned().map_err(|_| {
-                DeltaError::broken(root, None, format!("the log names a partition column that is none: {name}"))
-            })
-        };
-        let partitions = names.iter().map(partition).collect::<Result<Fields>>()?;
-        let in_files = all.fields().iter().filter(|field| !names.contains(field.name()));
-        let in_files = Arc::new(Schema::new(in_files.cloned().collect::<Fields>()));
-        Ok(Self { all, in_files, partitions })
-    }
-
-    /// Where the table's columns are among those of the files and, behind them, the partition
-    /// columns.
-    pub(crate) fn places(&self) -> Vec<usize> {
-        let scanned: HashMap<_, _> = self
-            .in_files
-            .fields()
-            .iter()
-            .chain(&self.partitions)
-            .enumerate()
-            .map(|(i, field)| (field.name(), i))
-            .collect();
-        self.all.fields().iter().map(|field| scanned[field.name()]).collect()
-    }
-}
-
 /// A table at a version. It never changes.
 #[derive(Debug)]
 pub struct Snapshot {
+    pub(crate) engine: LocalEngine,
     pub(crate) root: PathBuf,
-    pub(crate) state: Arc<State>,
+    pub(crate) kernel: SnapshotRef,
+    /// Which file made it.
+    pub(crate) made: Made,
     pub(crate) columns: Columns,
+    /// What the library says of each file, in their order.
+    scanned: RecordBatch,
     /// Each with the number that its first row has among all stored rows.
     pub(crate) files: Vec<(u64, Arc<DataFile>)>,
     /// Stored rows of all files.
@@ -87,19 +61,27 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The table at `root` in this state. Files that `known` has, too, are not looked at again.
-    pub(crate) fn of(root: &Path, state: State, known: Option<&Self>) -> Result<Self> {
-        protocol::check_read(root, &state.protocol, &state.metadata)?;
-        let columns = Columns::of(root, &state)?;
-        let known: HashMap<FileKey, &Arc<DataFile>> = known
-            .filter(|known| known.state.metadata == state.metadata)
+    /// The table at this version. Files that `known` has, too, are not looked at again. It may be
+    /// `earlier` in the same log, so that only what came since is read.
+    pub(crate) fn of(
+        engine: &LocalEngine,
+        root: &Path,
+        kernel: SnapshotRef,
+        known: Option<&Self>,
+        earlier: bool,
+    ) -> Result<Self> {
+        let made = Made::of(root, kernel.version());
+        let columns = Columns::of(root, &kernel)?;
+        let scanned = decoded(root, || scanned(engine, &kernel, known.filter(|_| earlier)))?;
+        let known: HashMap<_, &Arc<DataFile>> = known
+            .filter(|known| known.metadata() == kernel.table_configuration().metadata())
             .map(|known| known.files.iter().map(|(_, file)| (file.add.key(), file)).collect())
             .unwrap_or_default();
         let (mut files, mut stored) = (Vec::new(), 0_u64);
-        for (key, add) in &state.files {
-            let file = match known.get(key) {
+        for add in Add::of_scan(root, &scanned)? {
+            let file = match known.get(&add.key()) {
                 Some(file) => Arc::clone(file),
-                None => Arc::new(DataFile::of(root, add, &columns)?),
+                None => Arc::new(DataFile::of(engine, root, &add, &columns)?),
             };
             let first = stored;
             stored = stored
@@ -108,7 +90,8 @@ impl Snapshot {
                 .ok_or_else(|| DeltaError::broken(&file.path, None, "the log counts more rows than there can be"))?;
             files.push((first, file));
         }
-        Ok(Self { root: root.to_owned(), state: Arc::new(state), columns, files, stored })
+        let (engine, root) = (engine.clone(), root.to_owned());
+        Ok(Self { engine, root, kernel, made, columns, scanned, files, stored })
     }
 
     /// The same with more files behind, which no version has yet.
@@ -116,17 +99,25 @@ impl Snapshot {
         let mut more = self.files.clone();
         let mut stored = self.stored;
         for add in files {
-            let file = Arc::new(DataFile::of(&self.root, &add, &self.columns)?);
+            let file = Arc::new(DataFile::of(&self.engine, &self.root, &add, &self.columns)?);
             stored += file.rows;
             more.push((stored - file.rows, file));
         }
-        let (root, state, columns) = (self.root.clone(), Arc::clone(&self.state), self.columns.clone());
-        Ok(Self { root, state, columns, files: more, stored })
+        Ok(Self {
+            engine: self.engine.clone(),
+            root: self.root.clone(),
+            kernel: Arc::clone(&self.kernel),
+            made: self.made,
+            columns: self.columns.clone(),
+            scanned: self.scanned.clone(),
+            files: more,
+            stored,
+        })
     }
 
     /// The version.
     pub fn version(&self) -> u64 {
-        self.state.version
+        self.kernel.version()
     }
 
     /// The columns, in the table's order.
@@ -142,6 +133,22 @@ impl Snapshot {
     /// The data files.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.files.iter().map(|(_, file)| file.path.as_path())
+    }
+
+    pub(crate) fn metadata(&self) -> &Metadata {
+        self.kernel.table_configuration().metadata()
+    }
+
+    /// What the library says of these files, by their places.
+    pub(crate) fn scanned(&self, files: impl IntoIterator<Item = usize>) -> Result<FilteredEngineData> {
+        let rows = UInt32Array::from_iter_values(files.into_iter().map(|file| file as u32));
+        let rows = take_record_batch(&self.scanned, &rows).map_err(DataFusionError::from)?;
+        Ok(FilteredEngineData::with_all_rows_selected(Box::new(ArrowEngineData::new(rows))))
+    }
+
+    /// The place of the file that has this path.
+    pub(crate) fn place(&self, path: &str) -> Option<usize> {
+        self.files.iter().position(|(_, file)| file.add.path == path)
     }
 
     /// Where the rows are that a query sees: the stored ones that are not deleted, neither here nor
@@ -171,18 +178,18 @@ impl Snapshot {
 }
 
 impl DataFile {
-    pub(crate) fn of(root: &Path, add: &Add, columns: &Columns) -> Result<Self> {
+    fn of(engine: &LocalEngine, root: &Path, add: &Add, columns: &Columns) -> Result<Self> {
         let path = inside::path_of(root, &add.path)?;
+        inside::check(root, &path)?;
         let broken = |what: String| DeltaError::broken(&path, None, what);
         if add.size < 0 {
             return Err(broken(format!("the log says that it has {} bytes", add.size)));
         }
         let stats = add.stats.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-        let rows = match stats["numRecords"].as_u64() {
-            Some(rows) => rows,
-            None => rows_of(&path)?,
-        };
-        let deleted = add.deletion_vector.as_ref().map(|dv| vector::read(root, dv)).transpose()?.unwrap_or_default();
+        let counted = stats["numRecords"].as_u64();
+        let rows = counted.map_or_else(|| rows_of(&path), Ok)?;
+        let deleted = add.deletion_vector.as_ref().map(|dv| vector::read(engine, root, dv));
+        let deleted = deleted.transpose()?.unwrap_or_default();
         if let Some(last) = deleted.max().filter(|&last| last >= rows) {
             return Err(broken(format!("its deletion vector names row {last}, and it has {rows} rows")));
         }
@@ -193,8 +200,33 @@ impl DataFile {
         };
         let values = columns.partitions.iter().map(value).collect::<Result<_>>()?;
         let statistics = Arc::new(statistics(&stats, rows - deleted.len(), add.size as usize, &columns.in_files));
-        Ok(Self { add: add.clone(), path, rows, deleted, values, statistics })
+        let is_counted = counted.is_some();
+        Ok(Self { add: add.clone(), path, rows, is_counted, deleted, values, statistics })
     }
+}
+
+/// What the library says of the files of a version, in the order of their paths.
+fn scanned(engine: &LocalEngine, kernel: &SnapshotRef, earlier: Option<&Snapshot>) -> Result<RecordBatch> {
+    let fault = |error| engine.fault(error);
+    let scan = Arc::clone(kernel).scan_builder().without_row_transforms().build().map_err(fault)?;
+    let files = match earlier {
+        None => Box::new(scan.scan_metadata(engine).map_err(fault)?) as Box<dyn Iterator<Item = _>>,
+        Some(earlier) => {
+            let known = Some(&earlier.scanned).filter(|known| known.num_rows() > 0).cloned();
+            let known = known.map(|known| Box::new(ArrowEngineData::new(known)) as _);
+            scan.scan_metadata_from(engine, earlier.version(), known, None).map_err(fault)?
+        }
+    };
+    let mut batches = Vec::new();
+    for part in files {
+        let part = part.and_then(|part| part.scan_files.apply_selection_vector());
+        batches.push(part.try_into_record_batch().map_err(fault)?);
+    }
+    let Some(first) = batches.first() else { return Ok(RecordBatch::new_empty(Arc::new(Schema::empty()))) };
+    let all = concat_batches(&first.schema(), &batches).map_err(DataFusionError::from)?;
+    let by_path = |paths: &ArrayRef| sort_to_indices(paths, None, None);
+    let order = all.column_by_name("path").map(by_path).transpose().map_err(DataFusionError::from)?;
+    Ok(order.map_or(Ok(all.clone()), |order| take_record_batch(&all, &order)).map_err(DataFusionError::from)?)
 }
 
 /// Rows of a file whose statistics do not say.

@@ -2,22 +2,28 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
+use delta_kernel::committer::FileSystemCommitter;
+use delta_kernel::snapshot::Snapshot as Kernel;
+use delta_kernel::transaction::CommitResult;
+use delta_kernel::transaction::create_table::create_table;
+use delta_kernel::transaction::data_layout::DataLayout;
+use delta_kernel::{KernelError, KernelResult};
 use parking_lot::Mutex;
-use serde_json::json;
-use uuid::Uuid;
 
-use crate::actions::{Action, Format, Metadata, Protocol};
 use crate::disk::{Disk, LocalDisk};
-use crate::error::{DeltaError, Result};
+use crate::engine::LocalEngine;
+use crate::error::{DeltaError, Result, decoded};
 use crate::held::look_up;
-use crate::protocol::{DELETION_VECTORS, ENABLE_VECTORS};
+use crate::log::Made;
+use crate::protocol::ENABLE_VECTORS;
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
-use crate::{log, now, protocol, schema};
+use crate::{log, protocol, schema};
 
 /// How a table is written. Start from the default and change what matters.
 #[derive(Clone, Debug)]
@@ -53,6 +59,7 @@ impl Default for Options {
 pub struct Table {
     pub(crate) root: PathBuf,
     pub(crate) options: Options,
+    pub(crate) engine: LocalEngine,
     /// The newest version that was seen, from which the next one is made.
     newest: Mutex<Option<Arc<Snapshot>>>,
 }
@@ -73,7 +80,8 @@ impl Table {
     pub fn open_with(folder: impl AsRef<Path>, options: Options) -> Result<Arc<Self>> {
         let folder = folder.as_ref();
         let root = folder.canonicalize().map_err(DeltaError::io(folder))?;
-        let table = Self { root, options, newest: Mutex::default() };
+        let engine = LocalEngine::new(&root, &options.disk);
+        let table = Self { root, options, engine, newest: Mutex::default() };
         table.newest()?;
         Ok(Arc::new(table))
     }
@@ -93,34 +101,29 @@ impl Table {
         let folder = folder.as_ref();
         let refused = |what| DeltaError::Refused { path: folder.to_owned(), what };
         let columns = schema::to_log(columns).map_err(|what| refused(format!("{what}, which Delta does not have")))?;
-        let features = vec![DELETION_VECTORS.to_owned()];
-        let protocol = Protocol {
-            min_reader_version: 3,
-            min_writer_version: 7,
-            reader_features: Some(features.clone()),
-            writer_features: Some(features),
-        };
-        let metadata = Metadata {
-            id: Uuid::new_v4().to_string(),
-            format: Format { provider: "parquet".to_owned(), ..Format::default() },
-            schema_string: columns.to_string(),
-            partition_columns: partitions.iter().map(|&name| name.to_owned()).collect(),
-            configuration: [(ENABLE_VECTORS.to_owned(), Some("true".to_owned()))].into(),
-            created_time: Some(now()),
-            ..Metadata::default()
-        };
         let log = log::folder(folder);
         create_folders(&options, &log)?;
-        let info = json!({"timestamp": now(), "operation": "CREATE TABLE", "engineInfo": crate::ENGINE});
-        let actions = [
-            Action { commit_info: Some(info), ..Action::default() },
-            Action { protocol: Some(protocol), ..Action::default() },
-            Action { meta_data: Some(metadata), ..Action::default() },
-        ];
-        if !log::commit(folder, &options, 0, &actions)? {
-            return Err(refused("there is a Delta table here already".to_owned()));
+        let root = folder.canonicalize().map_err(DeltaError::io(folder))?;
+        let engine = LocalEngine::new(&root, &options.disk);
+        let made = || -> KernelResult<bool> {
+            let mut made = create_table(root.to_string_lossy(), Arc::new(columns), crate::ENGINE, true)
+                .with_table_properties([(ENABLE_VECTORS, "true")]);
+            if !partitions.is_empty() {
+                made = made.with_data_layout(DataLayout::partitioned(partitions));
+            }
+            match made.build(&engine, Box::new(FileSystemCommitter::new()))?.commit(&engine)? {
+                CommitResult::Committed(_) => Ok(true),
+                CommitResult::Conflicted(_) => Ok(false),
+                CommitResult::Retryable(failed) => Err(failed.error),
+            }
+        };
+        match made() {
+            Ok(true) => Self::open_with(folder, options),
+            Ok(false) | Err(KernelError::TableAlreadyExistsAtPath(_)) => {
+                Err(refused("there is a Delta table here already".to_owned()))
+            }
+            Err(error) => Err(engine.fault(error)),
         }
-        Self::open_with(folder, options)
     }
 
     /// Its folder.
@@ -134,15 +137,13 @@ impl Table {
     /// As [`open`](Self::open).
     pub fn newest(&self) -> Result<Arc<Snapshot>> {
         let known = self.newest.lock().clone();
-        let state = log::replay(&self.root, None, known.as_ref().map(|known| &*known.state))?;
-        let is_same = |known: &&Arc<Snapshot>| known.version() == state.version && known.state.made == state.made;
-        if let Some(known) = known.as_ref().filter(is_same) {
+        if let Some(known) = known.as_ref().filter(|known| self.is_newest(known)) {
             return Ok(Arc::clone(known));
         }
-        let snapshot = Arc::new(Snapshot::of(&self.root, state, known.as_deref())?);
+        let snapshot = Arc::new(self.load(None, known.as_ref())?);
         let mut newest = self.newest.lock();
         let is_older = |newest: &Arc<Snapshot>| {
-            newest.version() < snapshot.version() || newest.state.metadata.id != snapshot.state.metadata.id
+            newest.version() < snapshot.version() || newest.made != Made::of(&self.root, newest.version())
         };
         if newest.as_ref().is_none_or(is_older) {
             *newest = Some(Arc::clone(&snapshot));
@@ -157,9 +158,7 @@ impl Table {
     /// has deleted files of it.
     pub fn at(&self, version: u64) -> Result<Arc<Snapshot>> {
         let known = self.newest.lock().clone();
-        let state = log::replay(&self.root, Some(version), known.as_ref().map(|known| &*known.state))?;
-        if let Some(known) = known.as_ref().filter(|known| known.version() == version && known.state.made == state.made)
-        {
+        if let Some(known) = known.as_ref().filter(|known| known.version() == version && self.is_as_it_was(known)) {
             return Ok(Arc::clone(known));
         }
         let gone = |file: &Path| {
@@ -167,12 +166,13 @@ impl Table {
             let what = format!("version {version} is gone: {name} is not there, a vacuum may have deleted it");
             DeltaError::Missing { path: self.root.clone(), what }
         };
-        let snapshot = match Snapshot::of(&self.root, state, known.as_deref()) {
+        let snapshot = match self.load(Some(version), known.as_ref()) {
             // A deletion vector, which is read along.
             Err(DeltaError::Io { path, source }) if source.kind() == ErrorKind::NotFound => {
                 return Err(gone(&path));
             }
-            snapshot => snapshot?,
+            Err(error) => return Err(self.why_missing(version, error)),
+            Ok(snapshot) => snapshot,
         };
         let known = known.iter().flat_map(|known| known.files()).collect::<HashSet<_>>();
         if let Some(file) = snapshot.files().find(|&file| !known.contains(file) && !file.exists()) {
@@ -181,17 +181,54 @@ impl Table {
         Ok(Arc::new(snapshot))
     }
 
+    /// A version could not be read: perhaps there is none.
+    fn why_missing(&self, version: u64, error: DeltaError) -> DeltaError {
+        let what = match (self.newest(), &error) {
+            (Ok(newest), _) if newest.version() < version => {
+                format!("there is no version {version}, the newest is {}", newest.version())
+            }
+            (Ok(_), DeltaError::Missing { .. }) => format!("version {version} is gone, the log begins after it"),
+            _ => return error,
+        };
+        DeltaError::Missing { path: self.root.clone(), what }
+    }
+
+    /// Whether the log still has the version that it had, and nothing behind it.
+    fn is_newest(&self, known: &Snapshot) -> bool {
+        self.is_as_it_was(known) && !log::commit_path(&self.root, known.version() + 1).exists()
+    }
+
+    fn is_as_it_was(&self, known: &Snapshot) -> bool {
+        known.made.is_there() && known.made == Made::of(&self.root, known.version())
+    }
+
+    /// Reads a version, or the newest. What lies before `known` need not be read.
+    fn load(&self, version: Option<u64>, known: Option<&Arc<Snapshot>>) -> Result<Snapshot> {
+        if !log::is_table(&self.root) {
+            return Err(DeltaError::Missing { path: self.root.clone(), what: "no Delta table is here".to_owned() });
+        }
+        let url = self.engine.url()?;
+        let earlier = known.filter(|known| version.is_none() && self.is_as_it_was(known));
+        let kernel = decoded(&log::folder(&self.root), || {
+            let loaded = match (earlier, version) {
+                (Some(earlier), _) => Kernel::builder_from(Arc::clone(&earlier.kernel)).build(&self.engine),
+                (None, Some(version)) => Kernel::builder_for(&url).at_version(version).build(&self.engine),
+                (None, None) => Kernel::builder_for(&url).build(&self.engine),
+            };
+            loaded.map_err(|error| self.engine.fault(error))
+        })?;
+        protocol::check_read(&self.root, &kernel)?;
+        Snapshot::of(&self.engine, &self.root, kernel, known.map(AsRef::as_ref), earlier.is_some())
+    }
+
     /// Writes the log's checkpoint, where the table wants one at this version. The version is there
     /// with it or without.
     pub(crate) fn after_commit(&self, version: u64) {
-        let every = |state: &log::State| {
-            let every = state.metadata.property("delta.checkpointInterval").and_then(|text| text.parse().ok());
-            every.filter(|&every: &u64| every > 0).unwrap_or(10)
-        };
-        if let Ok(snapshot) = self.at(version)
-            && version.is_multiple_of(every(&snapshot.state))
-        {
-            let _ = log::write_checkpoint(&self.root, &self.options, &snapshot.state);
+        if let Ok(snapshot) = self.at(version) {
+            let every = snapshot.kernel.table_properties().checkpoint_interval.map_or(10, NonZero::get);
+            if version.is_multiple_of(every) {
+                let _ = snapshot.kernel.checkpoint(&self.engine, None);
+            }
         }
     }
 
@@ -203,8 +240,8 @@ impl Table {
     /// fails.
     pub fn checkpoint(&self) -> Result<u64> {
         let snapshot = self.newest()?;
-        protocol::check_write(&self.root, &snapshot.state.protocol, &snapshot.state.metadata)?;
-        log::write_checkpoint(&self.root, &self.options, &snapshot.state)?;
+        protocol::check_write(&self.root, &snapshot.kernel)?;
+        snapshot.kernel.checkpoint(&self.engine, None).map_err(|error| self.engine.fault(error))?;
         Ok(snapshot.version())
     }
 

@@ -14,26 +14,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
+use delta_kernel::transaction::{Transaction as Next, UpdateTableOperation};
 use pagecast_core::positions::{Insert, Layer};
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
-use serde_json::json;
 
-use crate::actions::{Action, Add};
 use crate::commit::{self, Since};
-use crate::data::DataWriter;
+use crate::data::{Add, DataWriter};
+use crate::engine::write_file;
 use crate::error::{DeltaError, Result};
 use crate::held::{Held, hold};
-use crate::log;
+use crate::protocol;
 use crate::snapshot::{DataFile, Snapshot};
 use crate::table::Table;
 use crate::vector::{VectorFile, stretches};
-use crate::{now, protocol, vector};
 
 /// Changes of a table that nobody else sees yet.
 #[derive(Debug)]
@@ -75,7 +73,7 @@ pub(crate) struct Statement {
 
 impl Transaction {
     pub(crate) fn new(table: &Arc<Table>, base: &Arc<Held>) -> Result<Arc<Self>> {
-        protocol::check_write(&table.root, &base.state.protocol, &base.state.metadata)?;
+        protocol::check_write(&table.root, &base.kernel)?;
         let changes = Changes {
             snapshot: Arc::clone(base),
             deleted: BTreeMap::new(),
@@ -144,20 +142,19 @@ impl Transaction {
         if changes.operations.is_empty() {
             return Ok(self.base.version());
         }
-        if !changes.deleted.is_empty() && protocol::is_append_only(&self.base.state.metadata) {
+        if !changes.deleted.is_empty() && self.base.kernel.table_properties().append_only == Some(true) {
             let what = "rows may only be added (delta.appendOnly)".to_owned();
             return Err(DeltaError::Refused { path: self.table.root.clone(), what });
         }
         let new = self.write_rows(&changes)?;
         let in_version = Mutex::new(BTreeSet::new());
-        let committed = commit::commit(&self.table, &self.base, |since| {
-            let actions = self.actions(&changes, &new, since)?;
-            *in_version.lock() = actions.iter().flat_map(files_of).collect();
-            Ok(actions)
+        let committed = commit::commit(&self.table, &self.base, changes.operation(), false, |since, next| {
+            *in_version.lock() = self.add_to(next, &changes, &new, since)?;
+            Ok(())
         });
         match &committed {
             Ok(_) => self.written.lock().retain(|name| !in_version.lock().contains(name)),
-            Err(DeltaError::Conflict { .. } | DeltaError::Refused { .. }) => {}
+            Err(DeltaError::Conflict { .. } | DeltaError::Refused { .. } | DeltaError::Feature { .. }) => {}
             // The version may have its name, and then it has the files.
             Err(_) => self.written.lock().clear(),
         }
@@ -186,82 +183,70 @@ impl Transaction {
         Ok(new)
     }
 
-    /// What brings the newest version to the next one.
-    fn actions(&self, changes: &Changes, new: &[Add], since: &Since<'_>) -> Result<Vec<Action>> {
+    /// Adds the changes of the newest version to the next one. The files that it brings into it.
+    fn add_to(&self, next: &mut Next, changes: &Changes, new: &[Add], since: &Since<'_>) -> Result<BTreeSet<String>> {
         let added = &changes.snapshot.files[self.base.files.len()..];
-        let mut adds: Vec<Add> = new.to_vec();
-        adds.extend(
-            added
-                .iter()
-                .filter(|(_, file)| !changes.deleted.contains_key(&file.add.path))
-                .map(|(_, file)| file.add.clone()),
-        );
-        let mut shrunk = Vec::new();
-        for (path, rows) in &changes.deleted {
-            let own = added.iter().find(|(_, file)| file.add.path == *path);
-            let file = match own {
-                Some((_, file)) => file,
-                None => since.file(path, rows)?,
-            };
-            shrunk.push((file, rows | &file.deleted, own.is_some()));
+        let (mut adds, mut gone, mut marked, mut copied) = (new.to_vec(), Vec::new(), Vec::new(), Vec::new());
+        for (_, file) in added {
+            match changes.deleted.get(&file.add.path) {
+                None => adds.push(file.add.clone()),
+                Some(rows) => copied.push((file, rows.clone())),
+            }
         }
-        let mut actions = vec![self.info(changes)];
-        let removed = shrunk.iter().filter(|(_, _, own)| !own);
-        actions.extend(
-            removed.map(|(file, ..)| Action { remove: Some(file.add.removed(now(), true)), ..Action::default() }),
-        );
-        adds.extend(self.without_rows(shrunk.iter().map(|(file, rows, _)| (*file, rows)), since.tip)?);
-        actions.extend(adds.into_iter().map(|add| Action { add: Some(add), ..Action::default() }));
-        Ok(actions)
+        let marks = protocol::has_vectors(&since.tip.kernel);
+        let is_own = |path: &str| added.iter().any(|(_, file)| file.add.path == path);
+        for (path, rows) in changes.deleted.iter().filter(|(path, _)| !is_own(path)) {
+            let file = since.file(path, rows)?;
+            let rows = rows | &file.deleted;
+            match (rows.len() == file.rows, marks && file.is_counted) {
+                (false, true) => marked.push((file, rows)),
+                (all, _) => {
+                    gone.extend(since.tip.place(path));
+                    copied.extend((!all).then_some((file, rows)));
+                }
+            }
+        }
+        adds.extend(self.copies(&copied, since.tip)?);
+        let mut files: BTreeSet<String> = adds.iter().map(|add| add.path.clone()).collect();
+        if !adds.is_empty() {
+            next.add_files(commit::added(&adds)?);
+        }
+        if !gone.is_empty() {
+            next.remove_files(since.tip.scanned(gone)?);
+        }
+        files.extend(self.mark(next, &marked, since.tip)?);
+        Ok(files)
     }
 
-    /// The files without these rows: with a deletion vector, or written anew.
-    fn without_rows<'a>(
-        &self,
-        files: impl Iterator<Item = (&'a Arc<DataFile>, &'a RoaringTreemap)>,
-        tip: &Snapshot,
-    ) -> Result<Vec<Add>> {
-        let Table { root, options, .. } = &*self.table;
-        let marks = protocol::has_vectors(&tip.state.protocol, &tip.state.metadata);
-        let (mut adds, mut vectors) = (Vec::new(), VectorFile::new());
-        let mut writer = DataWriter::new(root, options, &tip.columns);
-        for (file, rows) in files.filter(|(file, rows)| rows.len() < file.rows) {
-            if marks {
-                let stats = file.add.stats.as_deref().map(loosened);
-                adds.push(Add {
-                    deletion_vector: Some(vectors.push(rows)),
-                    stats,
-                    data_change: true,
-                    ..file.add.clone()
-                });
-            } else {
-                writer.copy(file, left(file.rows, rows))?;
-            }
+    /// The files written anew without these rows.
+    fn copies(&self, files: &[(&Arc<DataFile>, RoaringTreemap)], tip: &Snapshot) -> Result<Vec<Add>> {
+        let mut writer = DataWriter::new(&self.table.root, &self.table.options, &tip.columns);
+        for (file, rows) in files.iter().filter(|(file, rows)| rows.len() < file.rows) {
+            writer.copy(file, left(file.rows, rows))?;
         }
         let copies = writer.finish()?;
         self.note(&copies);
-        adds.extend(copies);
-        if vectors.bytes.len() > 1 {
-            self.written.lock().insert(vectors.name());
-            log::write_file(options, &root.join(vectors.name()), &vectors.bytes)?;
-            options.disk.sync_folder(root).map_err(DeltaError::io(root))?;
-        }
-        Ok(adds)
+        Ok(copies)
     }
 
-    fn info(&self, changes: &Changes) -> Action {
-        let operation = match changes.operations.iter().copied().collect::<Vec<_>>()[..] {
-            [one] => one,
-            _ => "MERGE",
-        };
-        let info = json!({
-            "timestamp": now(),
-            "operation": operation,
-            "operationParameters": {},
-            "readVersion": self.base.version(),
-            "engineInfo": crate::ENGINE,
-        });
-        Action { commit_info: Some(info), ..Action::default() }
+    /// Marks these rows as deleted. The file of deletion vectors that says so.
+    fn mark(
+        &self,
+        next: &mut Next,
+        files: &[(&Arc<DataFile>, RoaringTreemap)],
+        tip: &Snapshot,
+    ) -> Result<Option<String>> {
+        let Table { root, options, engine, .. } = &*self.table;
+        let fault = |error| engine.fault(error);
+        let of_files = files.iter().map(|(file, rows)| (file.add.path.as_str(), rows));
+        let Some(vectors) = VectorFile::of(of_files).map_err(fault)? else { return Ok(None) };
+        let path = root.join(&vectors.name);
+        self.written.lock().insert(vectors.name.clone());
+        write_file(&options.disk, &path, &vectors.bytes).map_err(DeltaError::io(&path))?;
+        options.disk.sync_folder(root).map_err(DeltaError::io(root))?;
+        let marked = tip.scanned(files.iter().filter_map(|(file, _)| tip.place(&file.add.path)))?;
+        next.update_deletion_vectors(vectors.vectors.into_iter().collect(), [Ok(marked)].into_iter()).map_err(fault)?;
+        Ok(Some(vectors.name))
     }
 }
 
@@ -275,15 +260,18 @@ impl Drop for Transaction {
     }
 }
 
-/// The files that an action brings into a version.
-fn files_of(action: &Action) -> Vec<String> {
-    let Some(add) = &action.add else { return Vec::new() };
-    let vector = add.deletion_vector.as_ref().and_then(|vector| vector::path(Path::new(""), vector));
-    let vector = vector.and_then(|path| Some(path.to_str()?.to_owned()));
-    [add.path.clone()].into_iter().chain(vector).collect()
-}
-
 impl Changes {
+    /// What was done, for the log.
+    fn operation(&self) -> UpdateTableOperation {
+        let mut done = self.operations.iter();
+        match (done.next(), done.next()) {
+            (Some(&"WRITE"), None) => UpdateTableOperation::Write,
+            (Some(&"DELETE"), None) => UpdateTableOperation::Delete,
+            (Some(&"UPDATE"), None) => UpdateTableOperation::Update,
+            _ => UpdateTableOperation::Merge,
+        }
+    }
+
     /// Where the rows are that the transaction sees.
     pub(crate) fn layer(&self) -> Result<Layer> {
         let before = self.snapshot.stored;
@@ -346,13 +334,4 @@ fn complement(rows: u64, gone: &RoaringTreemap) -> Vec<Range<u64>> {
     kept.push(at..rows);
     kept.retain(|rows| !rows.is_empty());
     kept
-}
-
-/// Statistics of a file of which rows were deleted: bounds that no row need reach.
-fn loosened(stats: &str) -> String {
-    let Ok(mut value) = serde_json::from_str::<serde_json::Value>(stats) else { return stats.to_owned() };
-    if let Some(fields) = value.as_object_mut() {
-        fields.insert("tightBounds".to_owned(), false.into());
-    }
-    value.to_string()
 }

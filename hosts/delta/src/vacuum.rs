@@ -15,10 +15,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::actions::DeletionVector;
+use arrow::json::LineDelimitedWriter;
+use datafusion::common::DataFusionError;
+use delta_kernel::actions::deletion_vector::DeletionVectorDescriptor;
+use delta_kernel::actions::get_commit_schema;
+use delta_kernel::engine::arrow_data::EngineDataArrowExt;
+
 use crate::error::{DeltaError, Result};
 use crate::inside::path_of;
-use crate::log::State;
+use crate::log::Named;
+use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::{held, log, now, protocol, vector};
 
@@ -57,8 +63,8 @@ impl Table {
     /// version within the retention is whole.
     pub fn vacuum(&self, how: Vacuum) -> Result<Vec<Vacuumed>> {
         let snapshot = self.newest()?;
-        protocol::check_write(&self.root, &snapshot.state.protocol, &snapshot.state.metadata)?;
-        let own = retention_of(&self.root, &snapshot.state)?;
+        protocol::check_write(&self.root, &snapshot.kernel)?;
+        let own = retention_of(&snapshot)?;
         let retention = how.retention.unwrap_or(own);
         if retention < own && !how.force && !how.dry_run {
             let what = format!(
@@ -69,7 +75,7 @@ impl Table {
             return Err(DeltaError::Refused { path: self.root.clone(), what });
         }
         let cut = now().saturating_sub(i64::try_from(retention.as_millis()).unwrap_or(i64::MAX));
-        let needed = self.needed(&snapshot.state, cut)?;
+        let needed = self.needed(&snapshot, cut)?;
         let mut gone = Vec::new();
         let is_old = |entry: &DirEntry| modified(entry).is_some_and(|at| at <= cut);
         walk(&self.root, &mut |entry, bytes| {
@@ -99,24 +105,45 @@ impl Table {
     }
 
     /// The files that stay, and those that left the table before `cut`.
-    fn needed(&self, state: &State, cut: i64) -> Result<Needed> {
+    fn needed(&self, snapshot: &Snapshot, cut: i64) -> Result<Needed> {
         let mut needed = Needed { paths: held::files(&self.root), left: HashSet::new() };
-        for add in state.files.values() {
-            needed.keep(&self.root, &add.path, add.deletion_vector.as_ref())?;
+        for (_, file) in &snapshot.files {
+            needed.paths.extend(self.files_of(&file.add.path, file.add.deletion_vector.as_ref())?);
         }
-        for remove in state.removed.values() {
-            let at = remove.deletion_timestamp.unwrap_or(0);
-            needed.removed(&self.root, &remove.path, remove.deletion_vector.as_ref(), at > cut)?;
-        }
+        let mut removed = self.removed(snapshot)?;
         // A checkpoint need not have the files that left the table long ago. The log may.
         for version in log::commits_since(&self.root, cut)? {
-            let actions = log::read_commit(&self.root, version)?;
-            for remove in actions.iter().filter_map(|action| action.remove.as_ref()) {
-                let late = remove.deletion_timestamp.is_none_or(|at| at > cut);
-                needed.removed(&self.root, &remove.path, remove.deletion_vector.as_ref(), late)?;
-            }
+            removed.extend(log::lines(&self.root, version)?.into_iter().filter_map(|line| line.remove));
+        }
+        for file in removed {
+            let paths = self.files_of(&file.path, file.deletion_vector.as_ref())?;
+            let is_late = file.deletion_timestamp.is_none_or(|at| at > cut);
+            if is_late { &mut needed.paths } else { &mut needed.left }.extend(paths);
         }
         Ok(needed)
+    }
+
+    /// The files that the log still says have left the table.
+    fn removed(&self, snapshot: &Snapshot) -> Result<Vec<Named>> {
+        let fault = |error| self.engine.fault(error);
+        let actions = get_commit_schema().project(&["remove"]).map_err(fault)?;
+        let mut json = LineDelimitedWriter::new(Vec::new());
+        for batch in snapshot.kernel.log_segment().read_actions(&self.engine, actions).map_err(fault)? {
+            let batch = batch.map(|batch| batch.actions).try_into_record_batch().map_err(fault)?;
+            json.write(&batch).map_err(DataFusionError::from)?;
+        }
+        json.finish().map_err(DataFusionError::from)?;
+        log::lines_of(&log::folder(&self.root), &json.into_inner())
+            .map(|lines| lines.into_iter().filter_map(|line| line.remove).collect())
+    }
+
+    /// A data file, and that of its deletion vector, as the file system has them.
+    fn files_of(&self, path: &str, vector: Option<&DeletionVectorDescriptor>) -> Result<Vec<PathBuf>> {
+        let mut paths = vec![path_of(&self.root, path)?];
+        if let Some(vector) = vector {
+            paths.extend(vector::path(&self.engine, &self.root, vector)?);
+        }
+        Ok(paths.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect())
     }
 }
 
@@ -127,54 +154,16 @@ struct Needed {
     left: HashSet<PathBuf>,
 }
 
-impl Needed {
-    fn keep(&mut self, root: &Path, path: &str, vector: Option<&DeletionVector>) -> Result<()> {
-        self.paths.extend(files_of(root, path, vector)?);
-        Ok(())
-    }
-
-    fn removed(&mut self, root: &Path, path: &str, vector: Option<&DeletionVector>, late: bool) -> Result<()> {
-        let paths = files_of(root, path, vector)?;
-        let to = if late { &mut self.paths } else { &mut self.left };
-        to.extend(paths);
-        Ok(())
-    }
-}
-
-/// A data file, and that of its deletion vector.
-fn files_of(root: &Path, path: &str, of_rows: Option<&DeletionVector>) -> Result<impl Iterator<Item = PathBuf>> {
-    let of_rows = of_rows.and_then(|dv| vector::path(root, dv));
-    let paths = [Some(path_of(root, path)?), of_rows].into_iter().flatten();
-    Ok(paths.map(|path| path.canonicalize().unwrap_or(path)))
-}
-
 /// For how long the table keeps files that are no longer in it.
-fn retention_of(root: &Path, state: &State) -> Result<Duration> {
-    let Some(text) = state.metadata.property(RETENTION) else { return Ok(7 * DAY) };
-    interval(text).ok_or_else(|| {
-        let what = format!("{RETENTION} is no time that pagecast knows: {text}; nothing was done");
-        DeltaError::Refused { path: root.to_owned(), what }
-    })
-}
-
-/// `interval 7 days`, `interval 12 hours 30 minutes`.
-fn interval(text: &str) -> Option<Duration> {
-    let words: Vec<&str> = text.split_whitespace().skip_while(|word| word.eq_ignore_ascii_case("interval")).collect();
-    let (parts, []) = words.as_chunks::<2>() else { return None };
-    let part = |[count, unit]: &[&str; 2]| {
-        let unit = match unit.to_ascii_lowercase().trim_end_matches('s') {
-            "week" => 7 * DAY,
-            "day" => DAY,
-            "hour" => DAY / 24,
-            "minute" => DAY / 24 / 60,
-            "second" => Duration::from_secs(1),
-            "millisecond" => Duration::from_millis(1),
-            _ => return None,
-        };
-        unit.checked_mul(count.parse().ok()?)
-    };
-    let sum = parts.iter().try_fold(Duration::ZERO, |sum, words| sum.checked_add(part(words)?));
-    sum.filter(|_| !parts.is_empty())
+fn retention_of(snapshot: &Snapshot) -> Result<Duration> {
+    let properties = snapshot.kernel.table_properties();
+    match properties.unknown_properties.get(RETENTION) {
+        None => Ok(properties.deleted_file_retention_duration.unwrap_or(7 * DAY)),
+        Some(text) => {
+            let what = format!("{RETENTION} is no time that pagecast knows: {text}; nothing was done");
+            Err(DeltaError::Refused { path: snapshot.root.clone(), what })
+        }
+    }
 }
 
 /// Whether it is a data file or one of deletion vectors, by its name.
@@ -219,19 +208,4 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
 fn modified(entry: &DirEntry) -> Option<i64> {
     let at: SystemTime = entry.metadata().ok()?.modified().ok()?;
     i64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retentions_are_read_as_tables_have_them() {
-        assert_eq!(interval("interval 7 days"), Some(7 * DAY));
-        assert_eq!(interval("INTERVAL 1 week 12 HOURS 30 minutes"), Some(7 * DAY + DAY / 2 + DAY / 48));
-        assert_eq!(interval("interval 0 seconds"), Some(Duration::ZERO));
-        for text in ["", "interval", "interval 7", "interval x days", "7 moons", "interval -1 days", "P7D"] {
-            assert_eq!(interval(text), None, "{text}");
-        }
-    }
 }

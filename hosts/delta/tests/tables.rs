@@ -6,6 +6,7 @@ mod table {
     mod crashes;
     mod data;
     mod faults;
+    mod features;
     mod hostile;
     mod lifetimes;
     mod peers;

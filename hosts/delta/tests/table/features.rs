@@ -1,0 +1,163 @@
+//! Features of tables that other writers have. What the library of the protocol knows is read, also
+//! out of its checkpoints, and what our part of writing does not know is refused by its name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use pagecast_datafusion::Delivery;
+use pagecast_delta::{DeltaError, Table};
+use serde_json::{Value, json};
+
+use super::data::{Session, options};
+
+fn commit(root: &Path, version: u64) -> PathBuf {
+    root.join(format!("_delta_log/{version:020}.json"))
+}
+
+/// Changes protocol, properties and columns as if the table had been made with them.
+fn edit(root: &Path, reader: &[&str], writer: &[&str], change: impl Fn(&mut Value, &mut Value)) {
+    let text = fs::read_to_string(commit(root, 0)).unwrap();
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in &mut lines {
+        if let Some(protocol) = line.get_mut("protocol") {
+            for (key, names) in [("readerFeatures", reader), ("writerFeatures", writer)] {
+                let list = protocol[key].as_array_mut().unwrap();
+                list.extend(names.iter().map(|&name| Value::from(name)));
+            }
+        }
+        if let Some(metadata) = line.get_mut("metaData") {
+            let mut columns: Value = serde_json::from_str(metadata["schemaString"].as_str().unwrap()).unwrap();
+            change(&mut columns["fields"], &mut metadata["configuration"]);
+            metadata["schemaString"] = columns.to_string().into();
+        }
+    }
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(commit(root, 0), lines.concat()).unwrap();
+}
+
+/// A table whose rows have deletion vectors, and lie in files of `part`.
+async fn made(root: &Path) -> Arc<Table> {
+    let field = |name: &str, kind| Field::new(name, kind, true);
+    let pair = DataType::Struct(vec![field("a", DataType::Int32), field("b", DataType::Utf8)].into());
+    let columns = Schema::new(vec![field("id", DataType::Int32), field("part", DataType::Int32), field("pair", pair)]);
+    let table = Table::create(root, &columns, &["part"], options()).unwrap();
+    let session = Session::new(&table, None);
+    let rows = "SELECT v::int, (v % 3)::int, named_struct('a', (v * 2)::int, 'b', 'b' || v)
+        FROM (SELECT unnest(range(0, 1000)) AS v)";
+    session.run(&format!("INSERT INTO t {rows}")).await;
+    session.run("DELETE FROM t WHERE id % 10 = 7").await;
+    table
+}
+
+async fn same_in_each_delivery(root: &Path, sql: &str, expected: &str) {
+    for delivery in [None, Some(Delivery::Stock), Some(Delivery::InOrder), Some(Delivery::OutOfOrder)] {
+        let session = Session::new(&Table::open(root).unwrap(), delivery);
+        let text = session.run(sql).await;
+        let row = text.lines().nth(3).unwrap().split('|').map(str::trim).filter(|cell| !cell.is_empty());
+        assert_eq!(row.collect::<Vec<_>>().join(" "), expected, "{delivery:?} {sql}");
+    }
+}
+
+async fn is_refused_for_writing(root: &Path, feature: &str) {
+    let table = Table::open(root).unwrap();
+    let session = Session::new(&table, None);
+    let before = fs::read_dir(root).unwrap().count();
+    for sql in ["DELETE FROM t", "INSERT INTO t SELECT * FROM t"] {
+        let fault = session.try_run(sql).await.unwrap_err().to_string();
+        assert!(fault.contains(feature) && fault.contains("nothing was done"), "{fault}");
+    }
+    assert!(matches!(table.checkpoint(), Err(DeltaError::Feature { .. })));
+    assert_eq!(fs::read_dir(root).unwrap().count(), before, "nothing was written");
+}
+
+#[tokio::test]
+async fn columns_have_other_names_in_files() {
+    for mode in ["name", "id"] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        made(root).await;
+        edit(root, &["columnMapping"], &["columnMapping"], |columns, properties| {
+            properties["delta.columnMapping.mode"] = mode.into();
+            properties["delta.columnMapping.maxColumnId"] = "9".into();
+            // Two columns have each other's name, and so have the parts of the third.
+            let map = |field: &mut Value, id: u64, name: &str| {
+                let stored = field["name"].take();
+                field["metadata"] = json!({"delta.columnMapping.id": id, "delta.columnMapping.physicalName": stored});
+                field["name"] = name.into();
+            };
+            (1..).zip(["part", "id", "both"]).for_each(|(id, name)| map(&mut columns[id as usize - 1], id, name));
+            let parts = &mut columns[2]["type"]["fields"];
+            map(&mut parts[0], 4, "b");
+            map(&mut parts[1], 5, "a");
+        });
+        // The log names partition columns as queries do, and their values as files do.
+        let text = fs::read_to_string(commit(root, 0)).unwrap();
+        fs::write(commit(root, 0), text.replace("\"partitionColumns\":[\"part\"]", "\"partitionColumns\":[\"id\"]"))
+            .unwrap();
+        let sql = "SELECT count(*), sum(part), max(id), sum(both['b']), max(both['a']) FROM t";
+        let sum = (0..1000).filter(|v| v % 10 != 7).sum::<i64>();
+        same_in_each_delivery(root, sql, &format!("900 {sum} 2 {} b999", 2 * sum)).await;
+        same_in_each_delivery(root, &format!("{sql} WHERE part BETWEEN 10 AND 20 AND id = 1"), "4 58 1 116 b19").await;
+        is_refused_for_writing(root, "columnMapping").await;
+    }
+}
+
+#[tokio::test]
+async fn types_that_were_widened_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    made(root).await;
+    edit(root, &["typeWidening"], &["typeWidening"], |columns, properties| {
+        properties["delta.enableTypeWidening"] = "true".into();
+        for place in [0, 1] {
+            columns[place]["type"] = "long".into();
+            let change = json!([{"fromType": "integer", "toType": "long", "tableVersion": 1}]);
+            columns[place]["metadata"] = json!({"delta.typeChanges": change});
+        }
+    });
+    let table = Table::open(root).unwrap();
+    assert_eq!(table.newest().unwrap().schema().field(0).data_type(), &DataType::Int64);
+    let sql = "SELECT count(*), sum(id), max(part) FROM t WHERE id + 3000000000 > 3000000009 AND part = 1";
+    let left = || (10..1000).filter(|v| v % 10 != 7 && v % 3 == 1);
+    same_in_each_delivery(root, sql, &format!("{} {} 1", left().count(), left().sum::<i64>())).await;
+    is_refused_for_writing(root, "typeWidening").await;
+}
+
+#[tokio::test]
+async fn tables_with_row_tracking_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    made(root).await;
+    edit(root, &[], &["domainMetadata", "rowTracking"], |_, properties| {
+        properties["delta.enableRowTracking"] = "true".into();
+        properties["delta.rowTracking.materializedRowIdColumnName"] = "_row-id".into();
+        properties["delta.rowTracking.materializedRowCommitVersionColumnName"] = "_row-version".into();
+    });
+    same_in_each_delivery(root, "SELECT count(*), max(id) FROM t", "900 999").await;
+    is_refused_for_writing(root, "rowTracking").await;
+}
+
+/// Its checkpoint has a name of its own, and the log before it is gone.
+#[tokio::test]
+async fn checkpoints_of_the_second_version_are_written_and_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    made(root).await;
+    let in_commit = ["v2Checkpoint", "inCommitTimestamp", "domainMetadata"];
+    edit(root, &["v2Checkpoint"], &in_commit, |_, properties| {
+        properties["delta.checkpointPolicy"] = "v2".into();
+    });
+    let table = Table::open(root).unwrap();
+    let session = Session::new(&table, None);
+    assert_eq!(session.number("DELETE FROM t WHERE id = 500").await, 1);
+    assert_eq!(table.checkpoint().unwrap(), 3);
+    for version in 0..3 {
+        fs::remove_file(commit(root, version)).unwrap();
+    }
+    same_in_each_delivery(root, "SELECT count(*), max(id), max(pair['b']) FROM t", "899 999 b999").await;
+    let session = Session::new(&Table::open(root).unwrap(), None);
+    assert_eq!(session.number("UPDATE t SET id = -1 WHERE id = 999").await, 1);
+    assert_eq!(session.number("SELECT count(*) FROM t WHERE id < 0").await, 1);
+}
