@@ -4,17 +4,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, RecordBatch, StringArray, TimestampSecondArray,
-    UInt32Array,
+    ArrayRef, AsArray, BooleanArray, Float32Array, Int64Array, StringArray, TimestampSecondArray, UInt32Array,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use datafusion::catalog::streaming::StreamingTable;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::SessionContext;
 use pagecast::forecast::Template;
 use pagecast_datafusion::Host;
@@ -62,56 +57,30 @@ impl TableFunctionImpl for Lists {
             Field::new("failed", DataType::UInt32, false),
             Field::new("gap_seconds", DataType::Int64, true),
         ];
-        let rows = Rows { host: Arc::clone(&self.0), schema: Arc::new(Schema::new(fields)) };
-        Ok(Arc::new(StreamingTable::try_new(Arc::clone(&rows.schema), vec![Arc::new(rows)])?))
+        let host = Arc::clone(&self.0);
+        pagecast_delta::when_run(Schema::new(fields), move || Ok(known(&host)))
     }
 }
 
-/// What is known when the statement runs.
-struct Rows {
-    host: Arc<Host>,
-    schema: SchemaRef,
-}
-
-impl std::fmt::Debug for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(LISTS)
-    }
-}
-
-impl Rows {
-    fn batch(&self) -> Result<RecordBatch> {
-        let mut known = self.host.pool().templates();
-        let due = |template: &Template| template.due().unwrap_or(f64::INFINITY);
-        known.sort_by(|a, b| due(a).total_cmp(&due(b)));
-        let names = known.iter().map(|known| format!("{:016x}", known.query().fingerprint));
-        let reads = known.iter().map(|known| self.host.reads_of(known.query().fingerprint));
-        let gap = |known: &Template| (known.starts_seen() > 1).then(|| known.rhythm().longest_gap() as i64);
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(StringArray::from_iter_values(names)),
-            Arc::new(StringArray::from_iter(reads)),
-            Arc::new(UInt32Array::from_iter_values(known.iter().map(Template::starts_seen))),
-            Arc::new(
-                TimestampSecondArray::from_iter(known.iter().map(|known| known.due().map(|due| due as i64)))
-                    .with_timezone("UTC"),
-            ),
-            Arc::new(Float32Array::from_iter_values(known.iter().map(Template::trust))),
-            Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().0))),
-            Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().1))),
-            Arc::new(Int64Array::from_iter(known.iter().map(gap))),
-        ];
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
-    }
-}
-
-impl PartitionStream for Rows {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batch = self.batch();
-        let rows = futures::stream::once(async { batch });
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
-    }
+/// What is known, in the order in which it is due.
+fn known(host: &Host) -> Vec<ArrayRef> {
+    let mut known = host.pool().templates();
+    let due = |template: &Template| template.due().unwrap_or(f64::INFINITY);
+    known.sort_by(|a, b| due(a).total_cmp(&due(b)));
+    let names = known.iter().map(|known| format!("{:016x}", known.query().fingerprint));
+    let reads = known.iter().map(|known| host.reads_of(known.query().fingerprint));
+    let gap = |known: &Template| (known.starts_seen() > 1).then(|| known.rhythm().longest_gap() as i64);
+    vec![
+        Arc::new(StringArray::from_iter_values(names)),
+        Arc::new(StringArray::from_iter(reads)),
+        Arc::new(UInt32Array::from_iter_values(known.iter().map(Template::starts_seen))),
+        Arc::new(
+            TimestampSecondArray::from_iter(known.iter().map(|known| known.due().map(|due| due as i64)))
+                .with_timezone("UTC"),
+        ),
+        Arc::new(Float32Array::from_iter_values(known.iter().map(Template::trust))),
+        Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().0))),
+        Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().1))),
+        Arc::new(Int64Array::from_iter(known.iter().map(gap))),
+    ]
 }

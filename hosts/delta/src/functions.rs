@@ -10,13 +10,12 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 
-use crate::error;
 use crate::sink::blocking;
 use crate::table::Table;
 use crate::vacuum::{Vacuum, Vacuumed};
@@ -121,10 +120,13 @@ fn retention(expr: &Expr) -> Result<Option<Duration>> {
     }
 }
 
-/// A table whose one batch has the columns that `work` gives.
-fn when_run(
+/// A table whose one batch has the columns that `work` gives when a query of it runs.
+///
+/// # Errors
+/// None as it stands: DataFusion takes any columns here.
+pub fn when_run(
     schema: Schema,
-    work: impl Fn() -> error::Result<Vec<ArrayRef>> + Send + Sync + 'static,
+    work: impl Fn() -> Result<Vec<ArrayRef>> + Send + Sync + 'static,
 ) -> Result<Arc<dyn TableProvider>> {
     let schema = Arc::new(schema);
     let upkeep = Upkeep { schema: Arc::clone(&schema), work: Arc::new(work) };
@@ -133,7 +135,7 @@ fn when_run(
 
 struct Upkeep {
     schema: SchemaRef,
-    work: Arc<dyn Fn() -> error::Result<Vec<ArrayRef>> + Send + Sync>,
+    work: Arc<dyn Fn() -> Result<Vec<ArrayRef>> + Send + Sync>,
 }
 
 impl fmt::Debug for Upkeep {
@@ -149,10 +151,7 @@ impl PartitionStream for Upkeep {
 
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (schema, work) = (Arc::clone(&self.schema), Arc::clone(&self.work));
-        let batch = blocking(move || {
-            let columns = work().map_err(DataFusionError::from)?;
-            Ok(RecordBatch::try_new(schema, columns)?)
-        });
+        let batch = blocking(move || Ok(RecordBatch::try_new(schema, work()?)?));
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::once(batch)))
     }
 }

@@ -76,6 +76,7 @@ mod vector;
 
 pub use disk::{Disk, LocalDisk, NewFile};
 pub use error::DeltaError;
+pub use functions::when_run;
 pub use log::is_table;
 pub use provider::DeltaTable;
 pub use snapshot::Snapshot;
