@@ -3,21 +3,29 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use datafusion::common::DataFusionError;
 use delta_kernel::engine::arrow_conversion::TryFromKernel;
 use delta_kernel::schema::{DataType as KernelType, StructType};
 use delta_kernel::snapshot::Snapshot;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::{DeltaError, Result};
+use crate::mapping::as_type;
 
 /// The columns of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     /// In the table's order.
     pub(crate) all: SchemaRef,
-    /// Those that are in the files, by the names that they have there.
+    /// The same by the names that they have in the log and in files.
+    stored: SchemaRef,
+    /// Those that are in the files.
     pub(crate) in_files: SchemaRef,
-    /// Those whose values are in the log, by the names that they have there.
+    /// The same with the ids that files have of them, where columns are mapped.
+    pub(crate) written: SchemaRef,
+    /// Those whose values are in the log.
     pub(crate) partitions: Fields,
     /// Where each is among those of the files and, behind them, the partition columns.
     pub(crate) places: Vec<usize>,
@@ -28,12 +36,16 @@ pub(crate) struct Columns {
 impl Columns {
     pub(crate) fn of(root: &Path, table: &Snapshot) -> Result<Self> {
         let table = table.table_configuration();
-        let (all, stored) = (arrow(root, &table.logical_schema())?, arrow(root, &table.physical_schema())?);
+        let (all, with_ids) = (arrow(root, &table.logical_schema())?, arrow(root, &table.physical_schema())?);
+        let (all, stored) = (plain_all(&all, false), plain_all(&with_ids, false));
         let names = table.logical_partition_columns();
         let is_partition = |field: &FieldRef| names.contains(field.name());
         let pairs = || all.fields().iter().zip(stored.fields());
-        let in_files: Fields =
-            pairs().filter(|(field, _)| !is_partition(field)).map(|(_, stored)| Arc::clone(stored)).collect();
+        let inside = |stored: &Schema| -> SchemaRef {
+            let pairs = all.fields().iter().zip(stored.fields()).filter(|(field, _)| !is_partition(field));
+            Arc::new(Schema::new(pairs.map(|(_, stored)| Arc::clone(stored)).collect::<Fields>()))
+        };
+        let (in_files, written) = (inside(&stored), inside(&plain_all(&with_ids, true)));
         let partition = |name: &String| {
             let stored = pairs().find(|(field, _)| field.name() == name).map(|(_, stored)| Arc::clone(stored));
             stored.ok_or_else(|| {
@@ -43,12 +55,23 @@ impl Columns {
         let partitions = names.iter().map(partition).collect::<Result<_>>()?;
         let mut next = 0..;
         let place = |field: &FieldRef| match names.iter().position(|name| name == field.name()) {
-            Some(partition) => in_files.len() + partition,
+            Some(partition) => in_files.fields().len() + partition,
             None => next.next().unwrap_or_default(),
         };
         let places = all.fields().iter().map(place).collect();
         let mapped = pairs().any(|(field, stored)| field != stored);
-        Ok(Self { all: Arc::new(all), in_files: Arc::new(Schema::new(in_files)), partitions, places, mapped })
+        let (all, stored) = (Arc::new(all), Arc::new(stored));
+        Ok(Self { all, stored, in_files, written, partitions, places, mapped })
+    }
+
+    /// Rows of all columns by the names that these have in the log and in files.
+    pub(crate) fn to_stored(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        if !self.mapped {
+            return Ok(rows.clone());
+        }
+        let columns = rows.columns().iter().zip(self.stored.fields());
+        let columns = columns.map(|(column, field)| Ok(as_type(column, field.data_type())?)).collect::<Result<_>>()?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.stored), columns).map_err(DataFusionError::from)?)
     }
 }
 
@@ -57,9 +80,8 @@ fn arrow(root: &Path, schema: &StructType) -> Result<Schema> {
         let feature = format!("variantType (column {})", field.name());
         return Err(DeltaError::Feature { path: root.to_owned(), what: "its readers must know", feature });
     }
-    let schema = Schema::try_from_kernel(schema)
-        .map_err(|error| DeltaError::broken(root, None, format!("the schema in the log makes no sense ({error})")))?;
-    Ok(Schema::new(schema.fields().iter().map(plain).collect::<Fields>()))
+    Schema::try_from_kernel(schema)
+        .map_err(|error| DeltaError::broken(root, None, format!("the schema in the log makes no sense ({error})")))
 }
 
 fn has_variant(kind: &KernelType) -> bool {
@@ -72,13 +94,19 @@ fn has_variant(kind: &KernelType) -> bool {
     }
 }
 
-/// The column without what the log notes beside it, which queries do not see.
-fn plain(field: &FieldRef) -> FieldRef {
+/// The columns without what the log notes beside them, but for the ids that files have of them.
+fn plain_all(schema: &Schema, ids: bool) -> Schema {
+    Schema::new(schema.fields().iter().map(|field| plain(field, ids)).collect::<Fields>())
+}
+
+fn plain(field: &FieldRef, ids: bool) -> FieldRef {
     let kind = match field.data_type() {
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain).collect()),
-        DataType::List(element) => DataType::List(plain(element)),
-        DataType::Map(entries, sorted) => DataType::Map(plain(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| plain(field, ids)).collect()),
+        DataType::List(element) => DataType::List(plain(element, ids)),
+        DataType::Map(entries, sorted) => DataType::Map(plain(entries, ids), *sorted),
         other => other.clone(),
     };
-    Arc::new(Field::new(field.name(), kind, field.is_nullable()))
+    let id = field.metadata().get_key_value(PARQUET_FIELD_ID_META_KEY).filter(|_| ids);
+    let id = id.map(|(key, id)| (key.clone(), id.clone()));
+    Arc::new(Field::new(field.name(), kind, field.is_nullable()).with_metadata(id.into_iter().collect()))
 }

@@ -132,9 +132,10 @@ impl<'a> DataWriter<'a> {
         if rows.num_rows() == 0 {
             return Ok(());
         }
+        let rows = self.columns.to_stored(rows)?;
         let names = self.columns.partitions.iter().map(|field| field.name());
-        let keys = names.map(|name| self.texts(rows, name)).collect::<Result<Vec<_>>>()?;
-        let in_files = fitted(rows, &self.columns.in_files)?;
+        let keys = names.map(|name| self.texts(&rows, name)).collect::<Result<Vec<_>>>()?;
+        let in_files = fitted(&rows, &self.columns.in_files)?;
         if keys.is_empty() {
             return self.write_part(Vec::new(), &in_files);
         }
@@ -199,7 +200,7 @@ impl<'a> DataWriter<'a> {
             .set_data_page_row_count_limit(self.options.page_rows)
             .set_write_batch_size(self.options.page_rows.min(1024))
             .build();
-        let schema = Arc::clone(&self.columns.in_files);
+        let schema = Arc::clone(&self.columns.written);
         let writer = ArrowWriter::try_new(Counted { file, bytes: 0 }, schema, Some(properties));
         Ok(OpenFile { name, path, writer: writer.map_err(DataFusionError::from)? })
     }

@@ -47,7 +47,7 @@ impl LocalEngine {
 
     /// What the library has said, in our words.
     pub(crate) fn fault(&self, error: KernelError) -> DeltaError {
-        DeltaError::of_kernel(&self.0.root, error)
+        said(&self.0.root, error)
     }
 }
 
@@ -186,6 +186,37 @@ pub(crate) fn write_file(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> io:
 /// A file of the log, opened.
 pub(crate) fn open(path: &Path) -> KernelResult<File> {
     File::open(path).map_err(|error| failed(path, error))
+}
+
+/// What the library of the protocol has said of the table at `root`.
+pub(crate) fn said(root: &Path, error: KernelError) -> DeltaError {
+    let path = root.to_owned();
+    match error {
+        KernelError::Backtraced { source, .. } => said(root, *source),
+        // One of our own, from where the library reads and writes.
+        KernelError::GenericError { source } => {
+            source.downcast().map_or_else(|other| DeltaError::broken(root, None, other.to_string()), |ours| *ours)
+        }
+        KernelError::FileNotFound(name) => DeltaError::Io { path: name.into(), source: io::ErrorKind::NotFound.into() },
+        KernelError::MissingVersion(version) => {
+            let fault = format!("version {version} is missing, and those behind it need it");
+            DeltaError::broken(&log::commit_path(root, version), None, fault)
+        }
+        KernelError::MissingMetadataAndProtocol | KernelError::MissingMetadata | KernelError::MissingProtocol => {
+            let first = log::commit_path(root, 0);
+            let fault = if first.exists() {
+                "the log names no protocol or no schema"
+            } else {
+                "version 0 is missing, and no checkpoint is whole"
+            };
+            DeltaError::broken(&first, None, fault)
+        }
+        KernelError::EmptyLog => DeltaError::Missing { path, what: "its log is empty".to_owned() },
+        KernelError::Unsupported(what) => {
+            DeltaError::Feature { path, what: "the table asks for what cannot be done:", feature: what }
+        }
+        other => DeltaError::broken(root, None, other.to_string()),
+    }
 }
 
 /// One of our faults, on its way through the library.

@@ -5,9 +5,6 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use datafusion::common::DataFusionError;
-use delta_kernel::KernelError;
-
-use crate::log;
 
 /// Why a table cannot be opened, read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -86,37 +83,6 @@ impl DeltaError {
 
     pub(crate) fn broken(path: &Path, at: impl Into<Option<u64>>, fault: impl Into<String>) -> Self {
         Self::Broken { path: path.to_owned(), at: at.into(), fault: one_line(&fault.into()), advice: RESTORE }
-    }
-
-    /// What the library of the protocol has said of the table at `root`.
-    pub(crate) fn of_kernel(root: &Path, error: KernelError) -> Self {
-        let path = root.to_owned();
-        match error {
-            KernelError::Backtraced { source, .. } => Self::of_kernel(root, *source),
-            // One of our own, from where the library reads and writes.
-            KernelError::GenericError { source } => {
-                source.downcast().map_or_else(|other| Self::broken(root, None, other.to_string()), |ours| *ours)
-            }
-            KernelError::FileNotFound(name) => Self::Io { path: name.into(), source: io::ErrorKind::NotFound.into() },
-            KernelError::MissingVersion(version) => {
-                let fault = format!("version {version} is missing, and those behind it need it");
-                Self::broken(&log::commit_path(root, version), None, fault)
-            }
-            KernelError::MissingMetadataAndProtocol | KernelError::MissingMetadata | KernelError::MissingProtocol => {
-                let first = log::commit_path(root, 0);
-                let fault = if first.exists() {
-                    "the log names no protocol or no schema"
-                } else {
-                    "version 0 is missing, and no checkpoint is whole"
-                };
-                Self::broken(&first, None, fault)
-            }
-            KernelError::EmptyLog => Self::Missing { path, what: "its log is empty".to_owned() },
-            KernelError::Unsupported(what) => {
-                Self::Feature { path, what: "the table asks for what cannot be done:", feature: what }
-            }
-            other => Self::broken(root, None, other.to_string()),
-        }
     }
 
     /// The same of this file.

@@ -84,7 +84,7 @@ impl PhysicalExpr for Renamed {
 }
 
 /// The same values, whose parts have the names of this type.
-fn as_type(values: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
+pub(crate) fn as_type(values: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
     Ok(match kind {
         DataType::Struct(fields) => {
             let parts = values.as_struct();

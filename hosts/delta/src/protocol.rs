@@ -7,19 +7,22 @@ use std::path::Path;
 use delta_kernel::snapshot::Snapshot;
 use delta_kernel::table_features::{Operation, TableFeature};
 
+use crate::engine::said;
 use crate::error::{DeltaError, Result};
 
 /// The property that lets rows be deleted without writing their file anew.
 pub(crate) const ENABLE_VECTORS: &str = "delta.enableDeletionVectors";
 
 /// Features that ask nothing of data files, or what ours have.
-const WRITTEN: [TableFeature; 8] = [
+const WRITTEN: [TableFeature; 10] = [
     TableFeature::AppendOnly,
+    TableFeature::ColumnMapping,
     TableFeature::DeletionVectors,
     TableFeature::DomainMetadata,
     TableFeature::InCommitTimestamp,
     TableFeature::Invariants,
     TableFeature::TimestampWithoutTimezone,
+    TableFeature::TypeWidening,
     TableFeature::V2Checkpoint,
     TableFeature::VacuumProtocolCheck,
 ];
@@ -57,7 +60,7 @@ pub(crate) fn check_write(root: &Path, table: &Snapshot) -> Result<()> {
     if let Some(asked) = OF_COLUMNS.iter().find(|asked| columns.contains(*asked)) {
         return refused((*asked).to_owned());
     }
-    table.ensure_operation_supported(Operation::Write).map_err(|error| DeltaError::of_kernel(root, error))
+    table.ensure_operation_supported(Operation::Write).map_err(|error| said(root, error))
 }
 
 /// Whether deleted rows are marked, and their file stays.

@@ -179,7 +179,6 @@ async fn what_we_do_not_know_is_refused_by_name() {
     let (folder, _) = broken().await;
     let root = folder.path();
     let first = fs::read_to_string(commit(root, 0)).unwrap();
-    let reader = "\"readerFeatures\":[\"deletionVectors\"]";
     let writer = "\"writerFeatures\":[\"deletionVectors\"]";
     let both = |names: &str| format!("\"readerFeatures\":[{names}],\"writerFeatures\":[{names}]");
     let (known, new) = (both("\"deletionVectors\""), both("\"deletionVectors\",\"newFeature\""));
@@ -218,4 +217,64 @@ async fn what_we_do_not_know_is_refused_by_name() {
     session.run("INSERT INTO t VALUES (1, 2, 'x')").await;
     let text = session.try_run("DELETE FROM t WHERE id = 1").await.unwrap_err().to_string();
     assert!(text.contains("delta.appendOnly"), "{text}");
+}
+
+/// What a log names outside of the table's folder is refused by its name, in whatever words.
+#[tokio::test]
+async fn what_lies_outside_of_the_folder_is_refused() {
+    let (folder, table) = broken().await;
+    let root = folder.path();
+    let secret = tempfile::tempdir().unwrap();
+    let file = table.newest().unwrap().files().next().unwrap().to_owned();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let other = secret.path().join(name);
+    fs::copy(&file, &other).unwrap();
+    let (last, first) = (fs::read_to_string(commit(root, 3)).unwrap(), fs::read_to_string(commit(root, 1)).unwrap());
+    let said = secret.path().display();
+    let paths = [
+        format!("file://{said}/{name}"),
+        format!("{said}/{name}"),
+        format!("..{said}/{name}"),
+        format!("s3://b/{name}"),
+    ];
+    for path in paths {
+        for version in [1, 3] {
+            let text = if version == 1 { &first } else { &last };
+            let named = text.replace(&format!("\"path\":\"{name}\""), &format!("\"path\":\"{path}\""));
+            assert!(named != *text || version == 3, "{text}");
+            fs::write(commit(root, version), named).unwrap();
+        }
+        let text = fault(root);
+        assert!(text.contains(&path) && text.contains("is not read") || text.contains("only local files"), "{text}");
+    }
+    fs::write(commit(root, 1), &first).unwrap();
+    fs::write(commit(root, 3), &last).unwrap();
+    // By a link: a data file, a deletion vector, and a version.
+    let vector = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let vector = { vector }.find(|path| path.extension().is_some_and(|end| end == "bin")).unwrap();
+    for linked in [file, vector, commit(root, 2)] {
+        let outside = secret.path().join("linked");
+        fs::copy(&linked, &outside).unwrap();
+        let whole = fs::read(&linked).unwrap();
+        fs::remove_file(&linked).unwrap();
+        std::os::unix::fs::symlink(&outside, &linked).unwrap();
+        let text = fault(root);
+        let name = linked.file_name().unwrap().to_str().unwrap();
+        assert!(text.contains(name) && text.contains("leads outside"), "{text}");
+        fs::remove_file(&linked).unwrap();
+        fs::write(&linked, whole).unwrap();
+    }
+    assert_eq!(Table::open(root).unwrap().newest().unwrap().rows(), 666);
+    // A deletion vector by a whole path.
+    let path = format!("file://{said}/vector.bin");
+    let lines = last.lines().map(|line| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(vector) = line.pointer_mut("/add/deletionVector") {
+            (vector["storageType"], vector["pathOrInlineDv"]) = ("p".into(), path.as_str().into());
+        }
+        format!("{line}\n")
+    });
+    fs::write(commit(root, 3), lines.collect::<String>()).unwrap();
+    let text = fault(root);
+    assert!(text.contains(&path) && text.contains("is not read"), "{text}");
 }
