@@ -52,6 +52,29 @@ async fn made(root: &Path) -> Arc<Table> {
     table
 }
 
+/// The same, whose columns have each other's name in the files.
+pub(crate) async fn mapped(root: &Path, mode: &str) {
+    made(root).await;
+    edit(root, &["columnMapping"], &["columnMapping"], |columns, properties| {
+        properties["delta.columnMapping.mode"] = mode.into();
+        properties["delta.columnMapping.maxColumnId"] = "9".into();
+        // Two columns have each other's name, and so have the parts of the third.
+        let map = |field: &mut Value, id: u64, name: &str| {
+            let stored = field["name"].take();
+            field["metadata"] = json!({"delta.columnMapping.id": id, "delta.columnMapping.physicalName": stored});
+            field["name"] = name.into();
+        };
+        (1..).zip(["part", "id", "both"]).for_each(|(id, name)| map(&mut columns[id as usize - 1], id, name));
+        let parts = &mut columns[2]["type"]["fields"];
+        map(&mut parts[0], 4, "b");
+        map(&mut parts[1], 5, "a");
+    });
+    // The log names partition columns as queries do, and their values as files do.
+    let text = fs::read_to_string(commit(root, 0)).unwrap();
+    fs::write(commit(root, 0), text.replace("\"partitionColumns\":[\"part\"]", "\"partitionColumns\":[\"id\"]"))
+        .unwrap();
+}
+
 async fn same_in_each_delivery(root: &Path, sql: &str, expected: &str) {
     for delivery in [None, Some(Delivery::Stock), Some(Delivery::InOrder), Some(Delivery::OutOfOrder)] {
         let session = Session::new(&Table::open(root).unwrap(), delivery);
@@ -78,25 +101,7 @@ async fn columns_have_other_names_in_files() {
     for mode in ["name", "id"] {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        made(root).await;
-        edit(root, &["columnMapping"], &["columnMapping"], |columns, properties| {
-            properties["delta.columnMapping.mode"] = mode.into();
-            properties["delta.columnMapping.maxColumnId"] = "9".into();
-            // Two columns have each other's name, and so have the parts of the third.
-            let map = |field: &mut Value, id: u64, name: &str| {
-                let stored = field["name"].take();
-                field["metadata"] = json!({"delta.columnMapping.id": id, "delta.columnMapping.physicalName": stored});
-                field["name"] = name.into();
-            };
-            (1..).zip(["part", "id", "both"]).for_each(|(id, name)| map(&mut columns[id as usize - 1], id, name));
-            let parts = &mut columns[2]["type"]["fields"];
-            map(&mut parts[0], 4, "b");
-            map(&mut parts[1], 5, "a");
-        });
-        // The log names partition columns as queries do, and their values as files do.
-        let text = fs::read_to_string(commit(root, 0)).unwrap();
-        fs::write(commit(root, 0), text.replace("\"partitionColumns\":[\"part\"]", "\"partitionColumns\":[\"id\"]"))
-            .unwrap();
+        mapped(root, mode).await;
         let sql = "SELECT count(*), sum(part), max(id), sum(both['b']), max(both['a']) FROM t";
         let sum = (0..1000).filter(|v| v % 10 != 7).sum::<i64>();
         same_in_each_delivery(root, sql, &format!("900 {sum} 2 {} b999", 2 * sum)).await;

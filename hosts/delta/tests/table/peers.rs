@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pagecast_delta::{DeltaTable, Options, Table};
 
 use super::data::{Session, options, table};
+use super::features;
 
 fn python() -> Option<String> {
     let python = std::env::var("PAGECAST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -179,4 +180,60 @@ write_deltalake(sys.argv[1], rows(5000, 5010), mode='append')
     let last = theirs.lines().last().unwrap();
     let sum = session.number("SELECT sum(id) FROM t").await;
     assert!(last.contains(&format!(" 1194 {sum} ")), "{last} {sum}");
+}
+
+/// Columns that the peer maps, and its change feed, are read as it reads them, out of its log and
+/// its checkpoint. Both are of a protocol that asks its writers for more than we know.
+#[tokio::test]
+async fn features_of_the_peer_are_read_and_refused_for_writing() {
+    let Some(python) = python() else { return };
+    let write = "
+import sys, pyarrow as pa
+from deltalake import write_deltalake, DeltaTable
+folder, key, value = sys.argv[1], *sys.argv[2].split('=')
+def rows(a, b):
+    return pa.table({'id': pa.array(range(a, b), pa.int64()), 'part': pa.array([i // 10 for i in range(a, b)], pa.int64()),
+                     'text': pa.array(['t%d' % i for i in range(a, b)]),
+                     'pair': pa.array([{'a': i, 'b': [{'c': str(i)}]} for i in range(a, b)])})
+write_deltalake(folder, rows(0, 100), configuration={key: value}, partition_by=['part'])
+write_deltalake(folder, rows(100, 200), mode='append')
+DeltaTable(folder).delete('id % 10 = 3')
+DeltaTable(folder).create_checkpoint()
+write_deltalake(folder, rows(200, 220), mode='append')
+";
+    for (property, feature) in
+        [("delta.columnMapping.mode=name", "columnMapping"), ("delta.enableChangeDataFeed=true", "changeDataFeed")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let output = Command::new(&python).args(["-c", write]).arg(folder.path()).arg(property).output().unwrap();
+        assert!(output.status.success(), "{property}: {}", String::from_utf8_lossy(&output.stderr));
+        let table = Table::open(folder.path()).unwrap();
+        reads_every_version(&table).await;
+        let session = Session::new(&table, None);
+        let sql = "SELECT sum(CAST(pair['b'][1]['c'] AS BIGINT)) - sum(pair['a']) + sum(pair['a'] - id) FROM t";
+        assert_eq!(session.number(sql).await, 0, "{property}");
+        assert_eq!(session.number("SELECT count(*) FROM t WHERE part = 20 AND id < 205").await, 5, "{property}");
+        let fault = session.try_run("DELETE FROM t WHERE id = 1").await.unwrap_err().to_string();
+        assert!(fault.contains(feature) && fault.contains("nothing was done"), "{fault}");
+    }
+}
+
+/// What we write to mapped columns and widened types the peer reads, if it knows such tables.
+#[tokio::test]
+async fn the_peer_reads_mapped_columns_that_we_write() {
+    let Some(python) = python() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    features::mapped(folder.path(), "name").await;
+    let table = Table::open(folder.path()).unwrap();
+    let session = Session::new(&table, None);
+    session.run("UPDATE t SET part = part + 5000 WHERE part = 19").await;
+    session.run("DELETE FROM t WHERE part < 10").await;
+    let read = "
+import sys
+from deltalake import DeltaTable, QueryBuilder
+rows = QueryBuilder().register('t', DeltaTable(sys.argv[1])).execute('select count(*) n, sum(part) p, sum(id) i from t').read_all()
+print(*[rows.column(c)[0].as_py() for c in ['n', 'p', 'i']])";
+    let ours = session.run("SELECT count(*), sum(part), sum(id) FROM t").await;
+    let ours: Vec<_> = ours.lines().nth(3).unwrap().split(['|', ' ']).filter(|cell| !cell.is_empty()).collect();
+    assert_eq!(ask(&python, read, folder.path()), ours.join(" "));
 }
