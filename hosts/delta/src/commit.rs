@@ -14,7 +14,7 @@ use delta_kernel::transaction::{CommitResult, Transaction, UpdateTableOperation}
 use roaring::RoaringTreemap;
 use serde_json::Value;
 
-use crate::data::Add;
+use crate::add::Add;
 use crate::error::{DeltaError, Result};
 use crate::log::{self, Line};
 use crate::snapshot::{DataFile, Snapshot};

@@ -9,8 +9,9 @@ use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
 
-use crate::provider::DeltaTable;
-use crate::table::{Options, Table};
+use crate::options::Options;
+use crate::seen::DeltaTable;
+use crate::table::Table;
 use crate::{DeltaError, log};
 
 /// What such tables are stored as, as in delta-rs.

@@ -33,20 +33,22 @@
 //! * `columns`, `mapping`: columns as queries and as files name them.
 //! * `schema`, `bounds`: new columns, values of the log as Arrow's, and statistics of new files.
 //! * `vector`: deletion vectors, which say what rows of a file are gone.
-//! * `snapshot`, `table`: a version, and the table that has them.
-//! * `scan`, `provider`: a scan reads the files through DataFusion's own Parquet source. Rows that
-//!   are left are row selections, and so parts of access plans: no page without such rows is read.
+//! * `add`, `snapshot`, `table`: a file, a version that has files, and the table that has versions.
+//! * `seen`, `provider`, `scan`: what a session sees, and its scan. It reads the files through
+//!   DataFusion's own Parquet source. Rows that are left are row selections, and so parts of access
+//!   plans: no page without such rows is read.
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
 //! * `vacuum`, `held`: files of old versions are deleted, unless a scan may still read them.
 //! * `functions`: `delta_compact` and `delta_vacuum` in SQL.
 //! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
-//! * `disk`: what of a file system changes need.
+//! * `disk`, `options`: what of a file system changes need, and how files are written.
 //!
 //! A pool that is installed in the session reads these tables as all others. Nothing here knows it.
 
 mod actions;
+mod add;
 mod bounds;
 mod columns;
 mod commit;
@@ -61,10 +63,12 @@ mod held;
 mod inside;
 mod log;
 mod mapping;
+mod options;
 mod protocol;
 mod provider;
 mod scan;
 mod schema;
+mod seen;
 mod session;
 mod sink;
 mod snapshot;
@@ -78,10 +82,11 @@ pub use disk::{Disk, LocalDisk, NewFile};
 pub use error::DeltaError;
 pub use functions::when_run;
 pub use log::is_table;
-pub use provider::DeltaTable;
+pub use options::Options;
+pub use seen::DeltaTable;
 pub use snapshot::Snapshot;
 pub use sql::install;
-pub use table::{Options, Table};
+pub use table::Table;
 pub use transaction::Transaction;
 pub use vacuum::{Vacuum, Vacuumed};
 

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{Expr, Statement, TableType, TransactionConclusion
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use parking_lot::Mutex;
 
-use crate::provider::DeltaTable;
+use crate::seen::DeltaTable;
 use crate::transaction::Transaction;
 use crate::{DeltaError, error};
 

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::TryStreamExt;
 
 use crate::data::{DataWriter, fitted};
-use crate::provider::DeltaTable;
+use crate::seen::DeltaTable;
 use crate::transaction::{Statement, Transaction};
 
 /// What a statement does with the rows that come.

@@ -19,8 +19,8 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use roaring::RoaringTreemap;
 use serde_json::Value;
 
+use crate::add::Add;
 use crate::columns::Columns;
-use crate::data::Add;
 use crate::engine::LocalEngine;
 use crate::error::{DeltaError, Result, decoded};
 use crate::log::Made;

@@ -24,8 +24,9 @@ use datafusion::prelude::SessionContext;
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::functions::{CompactFunction, VacuumFunction};
 use crate::held::{Held, look_up};
-use crate::provider::{Changed, DeltaTable};
+use crate::provider::Changed;
 use crate::scan::POSITION;
+use crate::seen::DeltaTable;
 use crate::session::{Open, Word};
 use crate::sink::Change;
 

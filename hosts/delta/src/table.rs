@@ -15,44 +15,13 @@ use delta_kernel::transaction::data_layout::DataLayout;
 use delta_kernel::{KernelError, KernelResult};
 use parking_lot::Mutex;
 
-use crate::disk::{Disk, LocalDisk};
 use crate::engine::LocalEngine;
 use crate::error::{DeltaError, Result, decoded};
-use crate::held::look_up;
 use crate::log::Made;
+use crate::options::Options;
 use crate::protocol::ENABLE_VECTORS;
 use crate::snapshot::Snapshot;
-use crate::transaction::Transaction;
 use crate::{log, protocol, schema};
-
-/// How a table is written. Start from the default and change what matters.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Rows of a row group of new files: what scans share. Default: 131072.
-    pub row_group_rows: usize,
-    /// Rows of a page of new files: what a scan can leave out. Default: 8192.
-    pub page_rows: usize,
-    /// Bytes after which a new file is begun. Default: 128 MiB.
-    pub file_bytes: usize,
-    /// Bytes of inserted rows that a transaction keeps in memory before it writes a file of them.
-    /// Default: 64 MiB.
-    pub memory: usize,
-    /// Where changes are written.
-    pub disk: Arc<dyn Disk>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            row_group_rows: 128 << 10,
-            page_rows: 8 << 10,
-            file_bytes: 128 << 20,
-            memory: 64 << 20,
-            disk: Arc::new(LocalDisk),
-        }
-    }
-}
 
 /// A Delta table in a folder of this machine. It may be shared by any number of threads.
 #[derive(Debug)]
@@ -243,14 +212,6 @@ impl Table {
         protocol::check_write(&self.root, &snapshot.kernel)?;
         snapshot.kernel.checkpoint(&self.engine, None).map_err(|error| self.engine.fault(error))?;
         Ok(snapshot.version())
-    }
-
-    /// Begins changes of the newest version.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and writers of the table must know what we do not.
-    pub fn begin(self: &Arc<Self>) -> Result<Arc<Transaction>> {
-        Transaction::new(self, &look_up(|| self.newest())?)
     }
 }
 

@@ -23,11 +23,12 @@ use pagecast_core::positions::{Insert, Layer};
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
 
+use crate::add::Add;
 use crate::commit::{self, Since};
-use crate::data::{Add, DataWriter};
+use crate::data::DataWriter;
 use crate::engine::write_file;
 use crate::error::{DeltaError, Result};
-use crate::held::{Held, hold};
+use crate::held::{Held, hold, look_up};
 use crate::protocol;
 use crate::snapshot::{DataFile, Snapshot};
 use crate::table::Table;
@@ -69,6 +70,16 @@ pub(crate) struct Statement {
     pub(crate) rows: Vec<RecordBatch>,
     /// Files of rows that had no room in memory.
     pub(crate) files: Vec<Add>,
+}
+
+impl Table {
+    /// Begins changes of the newest version.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and writers of the table must know what we do not.
+    pub fn begin(self: &Arc<Self>) -> Result<Arc<Transaction>> {
+        Transaction::new(self, &look_up(|| self.newest())?)
+    }
 }
 
 impl Transaction {
