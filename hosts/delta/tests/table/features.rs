@@ -186,3 +186,29 @@ async fn checkpoints_of_the_second_version_are_written_and_read() {
     assert_eq!(session.number("UPDATE t SET id = -1 WHERE id = 999").await, 1);
     assert_eq!(session.number("SELECT count(*) FROM t WHERE id < 0").await, 1);
 }
+
+/// Commits have times of their own, and a column without zone asks for its feature.
+#[tokio::test]
+async fn times_of_commits_and_columns_are_written_as_the_protocol_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let micros = DataType::Timestamp(datafusion::arrow::datatypes::TimeUnit::Microsecond, None);
+    let table = Table::create(root, &Schema::new(vec![Field::new("at", micros, true)]), &[], options()).unwrap();
+    drop(table);
+    let text = fs::read_to_string(commit(root, 0)).unwrap();
+    assert_eq!(text.matches("\"timestampNtz\"").count(), 2, "of readers and writers: {text}");
+    edit(root, &[], &["inCommitTimestamp"], |_, properties| {
+        properties["delta.enableInCommitTimestamps"] = "true".into();
+    });
+    let text = fs::read_to_string(commit(root, 0)).unwrap();
+    let info = text.lines().find(|line| line.starts_with("{\"commitInfo\"")).unwrap();
+    let timed = info.replace("{\"commitInfo\":{", "{\"commitInfo\":{\"inCommitTimestamp\":4102444800000,");
+    let rest: String = text.lines().filter(|line| *line != info).map(|line| format!("{line}\n")).collect();
+    fs::write(commit(root, 0), format!("{timed}\n{rest}")).unwrap();
+    let session = Session::new(&Table::open(root).unwrap(), None);
+    session.run("INSERT INTO t VALUES (TIMESTAMP '2024-01-02T03:04:05.678901')").await;
+    // Times of commits grow, also over one of the year 2100.
+    let text = fs::read_to_string(commit(root, 1)).unwrap();
+    assert!(text.lines().next().unwrap().contains("\"inCommitTimestamp\":4102444800001"), "{text}");
+    same_in_each_delivery(root, "SELECT count(*), max(at)::varchar FROM t", "1 2024-01-02T03:04:05.678901").await;
+}
