@@ -4,8 +4,8 @@ As cron would have it: each of some reports sums a part of a table of facts ever
 by a bitmap scan, and pgbench goes on beside them at a fixed rate over tables larger than the pool.
 The runs of a pair have the same data, seed and length, in an order that alternates: a stock server,
 one with pg_pagecast that expects nothing (pg_pagecast.forecast = off), and one that does. The first
-rounds of each report are to learn from and are not counted. Results are ratios over stock. Never run
-in CI.
+rounds of each report are to learn from and are not counted. Results are ratios over stock. Never
+run in CI.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def main() -> int:
     parser.add_argument("--version", type=int)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--reports", type=int, default=4, help="different ones; default 4")
-    parser.add_argument("--every", type=float, default=20, help="seconds from a run of a report to the next; default 20")
-    parser.add_argument("--rounds", type=int, default=9, help=f"of each report; the first {_FIRST} are not counted")
+    parser.add_argument("--every", type=float, default=30, help="seconds from a run of a report to the next; default 30")
+    parser.add_argument("--rounds", type=int, default=7, help=f"of each report; the first {_FIRST} are not counted")
     parser.add_argument("--share", type=float, default=0.1, help="of the pool that a report reads; default 0.1")
     parser.add_argument("--rate", type=int, default=200, help="transactions a second; default 200")
     parser.add_argument("--clients", type=int, default=8)

@@ -38,6 +38,7 @@ int			pagecast_fallback = FALLBACK_CLOCK;
 int			pagecast_max_scans = 256;
 int			pagecast_memory = 8 * 1024;
 bool		pagecast_forecast = true;
+int			pagecast_again_in = 0;
 
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
@@ -108,6 +109,10 @@ define_settings(void)
 							 "Expects statements that come back, and keeps what they will read.",
 							 "On, the server computes a queryid for each statement, unless compute_query_id is off.",
 							 &pagecast_forecast, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.again_in",
+							"After how long the statements of this session come again, from start to start; for schedulers.",
+							"0 means that it is learned.",
+							&pagecast_again_in, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.cooperation_share",
 							"Most of shared_buffers that cooperative scans may have, in per cent.",
 							NULL,

@@ -188,6 +188,7 @@ extern double pagecast_read_time;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
 extern bool pagecast_forecast;
+extern int	pagecast_again_in;
 extern bool pagecast_cooperation;
 extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
@@ -514,6 +515,7 @@ extern void steering_try_again(void);
 extern uint64 block_begins(void);
 extern void block_ends(uint64 began, int64 read);
 extern bool make_room(int64 blocks);
+extern void make_room_for_expected(int64 blocks);
 extern void steering_has_saved(void);
 
 static inline void

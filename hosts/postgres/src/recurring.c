@@ -6,13 +6,16 @@
  * scan wants leaves first. Here a scan gets the name of its statement: the server's queryid, the
  * node, the table, and for scans of a part of it the literals that say which part. A date of the
  * last 400 days counts by its age, so that the last seven days are one report. A rescan, a part
- * that other rows choose, and a scan that ends early are not expected.
+ * that other rows choose, and a scan that ends early are not expected. Who knows when a statement
+ * comes again, as a scheduler does, sets pg_pagecast.again_in: it is expected from its first run
+ * on.
  *
  * Suits reports that read a part of the pool by bitmap scans, beside others that fill it in
  * between. What a stock server reads through a ring of buffers is not there to be kept.
  *
  * Cost: a look at the literals for each scan that is registered; at the end of a query whose
- * process has read blocks, and while something is expected, a look at the clock's hand (steering.c).
+ * process has read blocks, and while something is expected, a look at the clock's hand
+ * (steering.c).
  * Memory: 128 kB, and a place among `max_scans` for each statement.
  */
 #include "pg_pagecast.h"
@@ -150,7 +153,7 @@ recurring_begins(const Registration *registration, ScanSlot *slot, uint64 now)
 		return;
 	slot->statement = registration->statement;
 	slot->queryid = registration->queryid;
-	predictor_begins(predictor, templates(), slot->statement, slot->name, now);
+	predictor_begins(predictor, templates(), slot->statement, slot->name, pagecast_again_in, now);
 }
 
 /* Under the lock: a scan leaves its place. Expects it again if its statement may come back and it
@@ -182,7 +185,7 @@ recurring_query_ends(void)
 
 	seen = pgBufferUsage.shared_blks_read;
 	if (read > 0 && pagecast_enabled && pg_atomic_read_u32(&shared->expects) != 0)
-		make_room(read);
+		make_room_for_expected(read);
 }
 
 size_t

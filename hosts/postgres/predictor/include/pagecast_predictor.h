@@ -174,10 +174,10 @@ extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation,
 extern size_t predictor_templates_bytes(void);
 extern void predictor_templates_format(PredictorTemplates templates);
 
-/* Lock. A statement begins to read a table, before it registers a scan: from now on the run after
- * this one is expected. */
-extern void predictor_begins(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint64_t table,
-							 uint64_t now);
+/* Lock. A statement begins to read a table: from now on the run after this one is expected, in
+ * `again_in` seconds if that is not 0. */
+extern void predictor_begins(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint32_t table,
+							 uint32_t again_in, uint64_t now);
 
 /* Lock. As predictor_finish(), for a scan that has read all its blocks: it is expected again. */
 extern bool predictor_ends(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint64_t scan,

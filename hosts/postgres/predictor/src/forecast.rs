@@ -43,9 +43,16 @@ pub extern "C" fn predictor_templates_format(templates: Templates) {
 
 #[unsafe(no_mangle)]
 /// A statement begins to read a table.
-pub extern "C" fn predictor_begins(memory: Memory, templates: Templates, fingerprint: u64, table: u64, now: u64) {
+pub extern "C" fn predictor_begins(
+    memory: Memory,
+    templates: Templates,
+    fingerprint: u64,
+    table: u32,
+    again_in: u32,
+    now: u64,
+) {
     if let Ok(mut registry) = Registry::attach(memory.words()) {
-        forecast(templates).begins(Query { fingerprint, table }, &mut registry, now);
+        forecast(templates).begins(Query { fingerprint, table: table.into(), again_in }, &mut registry, now);
     }
 }
 
