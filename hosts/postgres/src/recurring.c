@@ -80,9 +80,15 @@ add_value(Literals *literals, Oid type, Datum value, bool is_null)
 	bool		by_value;
 
 	if (is_null)
-		return add(literals, 0);
-	if (day_of(type, value, &day) && Abs(literals->today - day) <= MOVES)
-		return add(literals, literals->today - day);
+	{
+		add(literals, 0);
+		return;
+	}
+	if (day_of(type, value, &day) && literals->today - day >= -MOVES && literals->today - day <= MOVES)
+	{
+		add(literals, literals->today - day);
+		return;
+	}
 	get_typlenbyval(type, &length, &by_value);
 	if (by_value)
 		add(literals, hash_bytes_extended((unsigned char *) &value, sizeof(value), 1));

@@ -299,8 +299,8 @@ block_ends(uint64 began, int64 read)
 	count_trial(read > 0 ? TRIAL_TIMED_READS : TRIAL_TIMED_HITS, Max(read, 1));
 }
 
-/* After so many blocks were read from disk: has victims chosen, as many as a read like that takes at
- * once. The hand would pass all others before anybody looks again. How many are given up. */
+/* After so many blocks were read from disk: has victims chosen, as many as a read like that takes
+ * at once. The hand would pass all others before anybody looks again. How many are given up. */
 static uint32
 choose_victims(int64 blocks)
 {

@@ -66,8 +66,8 @@ class Recurring(ServerTest):
         self.assertIn("again_in", str(self.refusal(reporter, "set pg_pagecast.again_in = '-1'")))
 
     def test_its_pages_stay(self) -> None:
-        """Other queries read twice the pool, each page once: the report finds most of its pages, and
-        with the forecast dropped, few."""
+        """Other queries read twice the pool, each page once: the report finds most of its pages,
+        and with the forecast dropped, few."""
         reporter, others = self.reporter(), self.session()
 
         def read_in_next_run() -> float:
