@@ -334,11 +334,12 @@ make_room(int64 blocks)
 	return true;
 }
 
-/* As make_room(), where others have read, and scans are expected. No trial: what it keeps is found
- * when they come, which may be long after, and how often they come is known by their trust. */
+/* As make_room(), where others have read, and scans are expected. It rests with it, and what it
+ * gives up is no part of the trial: what it keeps is found when scans come, many victims later, and
+ * whether they come is known by their trust. */
 void
 make_room_for_expected(int64 blocks)
 {
-	if (pagecast_mode != MODE_CLOCK)
+	if (pagecast_mode != MODE_CLOCK && !stands_aside())
 		choose_victims(blocks);
 }
