@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/debian"
 printf 'Source: pagecast\n\nPackage: %s\nArchitecture: any\n' "$name" > "$scratch/debian/control"
 mapfile -t programs < <(find "$folder" -type f \( -perm -u+x -o -name '*.so' \))
-libraries=$(cd "$scratch" && dpkg-shlibdeps -O "${programs[@]/#/-e}" | sed -n 's/^shlibs:Depends=//p')
+depends=("$@" "$(cd "$scratch" && dpkg-shlibdeps -O "${programs[@]/#/-e}" | sed -n 's/^shlibs:Depends=//p')")
 
 mkdir -p "$folder/DEBIAN"
 cat > "$folder/DEBIAN/control" <<CONTROL
@@ -24,7 +24,7 @@ Maintainer: The pagecast authors <maintainers@pagecast.invalid>
 Homepage: https://github.com/pagecast/pagecast
 Section: database
 Priority: optional
-Depends: $(printf '%s, ' "$@")$libraries
+Depends: $(printf '%s\n' "${depends[@]}" | paste -sd,)
 Installed-Size: $(du -sk --exclude=DEBIAN "$folder" | cut -f1)
 Description: $description
 CONTROL
