@@ -25,9 +25,10 @@ test_wheels() {
     "$python" -m venv "$scratch/venv"
     "$scratch/venv/bin/pip" install --quiet --no-index --find-links "$out" 'pagecast[sql]'
     (cd "$scratch" && env -i venv/bin/python -c '
-import pagecast
-assert [row["misses"] for row in pagecast.simulate([1, 2, 3, 1, 4, 1, 2], "lru,opt", sizes=[2]).rows()] == [6, 5]
-print(pagecast.connect().sql("SELECT 1 + 1 AS two"))')
+import array, pagecast
+ids = array.array("Q", [1, 2, 3, 1, 4, 1, 2])
+assert [row["misses"] for row in pagecast.simulate(ids, "lru,opt", sizes=[2]).rows()] == [6, 5]
+pagecast.connect().sql("SELECT 1 + 1 AS two").show()')
 }
 
 # Nothing is there but what Debian calls minimal, and what the package says that it depends on.
