@@ -18,6 +18,7 @@ test_sums() { (cd "$out" && sha256sum --check --quiet SHA256SUMS) && echo "every
 test_archive() {
     mkdir "$scratch/archive"
     tar -xzf "$(made 'pagecast-*.tar.gz')" -C "$scratch/archive" --strip-components 1
+    [ "$(grep -rl closed-loop "$scratch/archive/share"/{bash-completion,zsh,fish} | wc -l)" = 3 ]
     (cd "$scratch/archive" && env -i HOME="$scratch" bash "$OLDPWD/dist/try-command.sh" bin/pagecast)
 }
 
