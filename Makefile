@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -103,6 +103,20 @@ wheel-sql: ## the wheel of SQL for Python, optimized, on what the command was bu
 
 test-python-sql: ## SQL in Python, in a fresh virtual environment
 	bash ci/python.sh test-sql
+
+dist: ## the release, in target/dist (ARGS='command postgresql' for some parts)
+	bash dist/build.sh $(ARGS)
+
+test-dist: ## each part of the release in an empty place, and three lines there
+	bash dist/test.sh $(ARGS)
+
+lint-dist: ## workflows, images and scripts of the release; crates can be packed; seconds
+	bash dist/lint.sh
+
+# As whoever installs them from a registry compiles them: DataFusion once more, minutes.
+PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-delta pagecast-cluster pagecast-sql pagecast-server pagecast-cli
+package: ## the crates that are to be published, packed and compiled from that
+	CARGO_PROFILE_DEV_DEBUG=0 cargo package --locked $(addprefix -p ,$(PUBLISHED)) $(ARGS)
 
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
 DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml

@@ -236,6 +236,14 @@ def dashboards(given: dict) -> Reduced:
     return Reduced(made("bench-dashboards", arguments), rows)
 
 
+def reports(given: dict) -> Reduced:
+    asked = given["options"]
+    kept = ("variant", "seed", "report_s", "report_max_s", "report_blocks", "pgbench_reads", "p50_ms", "p99_ms", "device_mib")
+    rows = [{"every": float(asked["every"]), **{name: row[name] for name in kept}} for row in given["runs"]]
+    named = " ".join(f"--{name} {asked[name]}" for name in ("pairs", "every", "rounds", "rate"))
+    return Reduced(f"PYTHONPATH=hosts/postgres python3 -m bench.reports {named}", rows, under=given["limits"])
+
+
 @dataclass
 class Kind:
     """A benchmark: its files in target/bench, how they are reduced, and its command."""
@@ -256,6 +264,8 @@ KINDS = {
                      "PYTHONPATH=hosts/postgres python3 -m bench.overhead"),
     "beside": Kind("postgres-[ld]*.json", beside,
                    "PYTHONPATH=hosts/postgres python3 -m bench.latency"),
+    "reports": Kind("postgres-reports*.json", reports,
+                    "PYTHONPATH=hosts/postgres python3 -m bench.reports"),
     "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "peers": Kind("peers*.json", peers, "make bench-peers"),

@@ -32,11 +32,17 @@ tools() {
     venv_of_tools=$venv
 }
 
+# What the licences demand stands in the wheel; the files must lie beside its manifest. Those of
+# the crates in it are there after `make dist`.
+licences() {
+    mkdir -p "$1/licenses"
+    cp LICENSE-MIT LICENSE-APACHE "$1/licenses/"
+    cp target/dist/licences.html "$1/licenses/LICENSES-crates.html" 2>/dev/null || true
+}
+
 build() {
     tools build 'maturin>=1.16,<2'
-    # What the licences demand stands in the wheel; the files must lie beside its manifest.
-    mkdir -p hosts/python/licenses
-    cp LICENSE-MIT LICENSE-APACHE hosts/python/licenses/
+    licences hosts/python
     cp crates/pagecast-sim/assets/echarts/LICENSE hosts/python/licenses/LICENSE-echarts
     cp crates/pagecast-sim/assets/echarts/NOTICE hosts/python/licenses/NOTICE-echarts
     rm -f target/wheels/pagecast-*.whl
@@ -51,8 +57,7 @@ build() {
 # The wheel of SQL, with the flags that follow.
 build_sql() {
     tools build 'maturin>=1.16,<2'
-    mkdir -p hosts/python/sql/licenses
-    cp LICENSE-MIT LICENSE-APACHE hosts/python/sql/licenses/
+    licences hosts/python/sql
     rm -f target/wheels/pagecast_sql-*.whl
     "$venv_of_tools/bin/maturin" build --locked --manifest-path hosts/python/sql/Cargo.toml \
         --interpreter "$python" --out target/wheels "$@"

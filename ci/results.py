@@ -17,13 +17,14 @@ from delivery import GOALS, OUT_OF_ORDER, ratio
 from losses import (COLUMNS, OPTIMUM, OURS, SCANS, best, cells, device, does_not_help, grid_of_deliveries,
                     with_spread)
 from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
+from recurring import by_the_clock, dashboards
 
 DOCUMENT = Path("docs/results.md")
 README = Path("README.md")
 # Between these lines the README has its tables.
 MAIN_JOB, OTHER_ENGINES = "<!-- results: main job -->\n", "<!-- results: peers -->\n"
 ENDS = "<!-- end of results -->\n"
-MOST_WORDS = 3080
+MOST_WORDS = 3200
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
@@ -149,25 +150,6 @@ def deliveries(document: Document, files: list[Kept]) -> None:
         "more bytes: ░ to half of stock's, ▒ to 0.90, ▓ to all, █ beyond. Losses are bold. *Busy* is the "
         "number of busy loops beside.",
         ["scale", "streams", "busy", *(f"pool {pool:g} %" for pool in pools)], rows)
-
-
-def dashboards(document: Document, files: list[Kept]) -> None:
-    """A line for each share of queries that do not come back, pool and policy."""
-    rows = []
-    for file in files:
-        groups: dict[tuple, list[Row]] = {}
-        for row in file.rows:
-            groups.setdefault((row["one_off"], row["pool"], row["policy"], row["forecast"]), []).append(row)
-        for (one_off, pool, policy, forecast), of in groups.items():
-            name = f"`{policy}`" + (" with forecast" if forecast else "")
-            middle = lambda figure: statistics.median(row[figure] for row in of)
-            rows.append(([file], [f"{one_off * 100:g} %", pool.replace("%", " %"), name,
-                                  f"{middle('bytes_read') / MIB:.0f}", f"{middle('belady_bytes_read') / MIB:.0f}",
-                                  f"{middle('report_median_s'):.2f}", f"{middle('report_max_s'):.2f}"]))
-    document.table(
-        "SQL on Parquet: reports that come back", "Twelve reports every 8, 16 or 32 s, and queries that "
-        "run once. A report's first two runs do not count.",
-        ["run once", "pool", "policy", "MiB read", "Belady", "report, s", "worst"], rows)
 
 
 def object_store(document: Document, files: list[Kept]) -> None:
@@ -471,6 +453,7 @@ def document(files: dict[str, list[Kept]]) -> str:
                                ("grid", "PostgreSQL: sequential scans read together, by streams and pools",
                                 grid_of_scans),
                                ("beside", "PostgreSQL: work beside reporting", beside_reporting),
+                               ("reports", "PostgreSQL: reports by the clock", by_the_clock),
                                ("prediction", "Hit rates", hit_rates),
                                ("pool", "Hit path", hit_path),
                                ("store", "Key-value stores", stores),

@@ -22,6 +22,13 @@ CREATE FUNCTION pg_pagecast_stats(OUT registered bigint, OUT refused bigint, OUT
     OUT chunks bigint, OUT chunks_shared bigint, OUT bytes_spared bigint)
 RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE ROWS 1;
 
+CREATE FUNCTION pg_pagecast_expected(OUT statement bigint, OUT queryid bigint, OUT database oid, OUT relation oid, OUT kind text,
+    OUT last_run timestamptz, OUT expected timestamptz, OUT trust double precision, OUT runs bigint, OUT came bigint,
+    OUT failed bigint, OUT blocks bigint)
+RETURNS SETOF record AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE ROWS 20;
+
+CREATE FUNCTION pg_pagecast_forget(statement bigint) RETURNS boolean AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
+
 CREATE FUNCTION pg_pagecast_reset() RETURNS void AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL SAFE;
 
 CREATE VIEW pg_pagecast_scans AS
@@ -42,6 +49,11 @@ CREATE VIEW pg_pagecast_relations AS
     LEFT JOIN pg_pagecast_buffers() b ON b.filenode = pg_relation_filenode(c.oid)
          AND b.tablespace = CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
     JOIN pg_pagecast_relations() r ON r.relation = c.oid AND r.database = d.oid;
+
+CREATE VIEW pg_pagecast_expected AS
+    SELECT e.statement, e.queryid, CASE WHEN e.database = d.oid THEN e.relation::regclass END AS relation, e.kind, e.last_run, e.expected,
+           e.trust, e.runs, e.came, e.failed, e.blocks, e.database
+    FROM pg_pagecast_expected() e, pg_database d WHERE d.datname = current_database();
 
 CREATE VIEW pg_pagecast_stats AS SELECT * FROM pg_pagecast_stats();
 
@@ -73,8 +85,22 @@ COMMENT ON COLUMN pg_pagecast_relations.relation IS 'table that was read';
 COMMENT ON COLUMN pg_pagecast_relations.buffers IS 'its pages in shared buffers';
 COMMENT ON COLUMN pg_pagecast_relations.hits IS 'blocks that registered scans found in shared buffers';
 COMMENT ON COLUMN pg_pagecast_relations.reads IS 'blocks that registered scans read from the kernel or the device';
-COMMENT ON COLUMN pg_pagecast_relations.predicted IS 'of the pages in shared buffers those that a running scan will read';
+COMMENT ON COLUMN pg_pagecast_relations.predicted IS 'of the pages in shared buffers those that a scan will read that runs or is expected';
 COMMENT ON COLUMN pg_pagecast_relations.saved IS 'of the blocks found those that the server''s clock would have evicted';
+
+COMMENT ON VIEW pg_pagecast_expected IS 'scans of statements that may come back: when each did, and when it is expected';
+COMMENT ON COLUMN pg_pagecast_expected.statement IS 'its name for pg_pagecast_forget(); a scan of other literals has another, but for dates, which count by their age';
+COMMENT ON COLUMN pg_pagecast_expected.queryid IS 'as in pg_stat_statements; this and the next two are null while no run is expected';
+COMMENT ON COLUMN pg_pagecast_expected.relation IS 'table that is read; null in another database';
+COMMENT ON COLUMN pg_pagecast_expected.kind IS 'bitmap, sequential or cooperative, as in pg_pagecast_scans';
+COMMENT ON COLUMN pg_pagecast_expected.last_run IS 'when the last run began';
+COMMENT ON COLUMN pg_pagecast_expected.expected IS 'when the next is expected; null after the first run, and where it has failed to come';
+COMMENT ON COLUMN pg_pagecast_expected.trust IS '0 to 1: share of the forecasts that came true, the later ones weighing more; nothing is kept below 0.1';
+COMMENT ON COLUMN pg_pagecast_expected.runs IS 'runs that were seen';
+COMMENT ON COLUMN pg_pagecast_expected.came IS 'forecasts that came true';
+COMMENT ON COLUMN pg_pagecast_expected.failed IS 'forecasts that did not';
+COMMENT ON COLUMN pg_pagecast_expected.blocks IS 'blocks that the next run is expected to read; of a cooperative scan chunks; null while none is expected';
+COMMENT ON COLUMN pg_pagecast_expected.database IS 'oid of the database';
 
 COMMENT ON VIEW pg_pagecast_stats IS 'counters since stats_reset, and the scans registered now';
 COMMENT ON COLUMN pg_pagecast_stats.registered IS 'scans that were registered';
@@ -99,15 +125,17 @@ COMMENT ON COLUMN pg_pagecast_stats.bytes_spared IS 'bytes of the shared chunks,
 COMMENT ON FUNCTION pg_pagecast_scans() IS 'scans that are registered now, of all databases';
 COMMENT ON FUNCTION pg_pagecast_relations() IS
     'blocks that registered scans found, read and found only because they were kept, by relation of all databases; the row without a relation has those of all relations that no place is left for';
-COMMENT ON FUNCTION pg_pagecast_buffers() IS 'relations of this database with pages in shared buffers: how many pages, and how many of them a running scan will read; looks at every buffer';
+COMMENT ON FUNCTION pg_pagecast_buffers() IS 'relations of this database with pages in shared buffers: how many pages, and how many of them a scan will read that runs or is expected; looks at every buffer';
+COMMENT ON FUNCTION pg_pagecast_expected() IS 'scans of statements that may come back, of all databases';
+COMMENT ON FUNCTION pg_pagecast_forget(bigint) IS 'forgets a scan of pg_pagecast_expected, and expects it no more; whether it was known';
 COMMENT ON FUNCTION pg_pagecast_stats() IS 'counters since stats_reset, and the scans registered now';
 COMMENT ON FUNCTION pg_pagecast_reset() IS 'sets the counters of pg_pagecast_stats and pg_pagecast_relations back to 0';
 COMMENT ON FUNCTION pg_pagecast_chunks() IS 'chunks that cooperative scans have still to read, of all databases; the relation is null where its scan is not shown in pg_pagecast_scans';
 
 -- As pg_buffercache has it: nobody but those who watch the server.
 REVOKE ALL ON FUNCTION pg_pagecast_scans(), pg_pagecast_chunks(), pg_pagecast_relations(), pg_pagecast_buffers(), pg_pagecast_stats(),
-    pg_pagecast_reset() FROM PUBLIC;
-REVOKE ALL ON pg_pagecast_scans, pg_pagecast_chunks, pg_pagecast_relations, pg_pagecast_stats FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION pg_pagecast_scans(), pg_pagecast_chunks(), pg_pagecast_relations(), pg_pagecast_buffers(), pg_pagecast_stats()
-    TO pg_monitor;
-GRANT SELECT ON pg_pagecast_scans, pg_pagecast_chunks, pg_pagecast_relations, pg_pagecast_stats TO pg_monitor;
+    pg_pagecast_reset(), pg_pagecast_expected(), pg_pagecast_forget(bigint) FROM PUBLIC;
+REVOKE ALL ON pg_pagecast_scans, pg_pagecast_chunks, pg_pagecast_relations, pg_pagecast_stats, pg_pagecast_expected FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION pg_pagecast_scans(), pg_pagecast_chunks(), pg_pagecast_relations(), pg_pagecast_buffers(), pg_pagecast_stats(),
+    pg_pagecast_expected() TO pg_monitor;
+GRANT SELECT ON pg_pagecast_scans, pg_pagecast_chunks, pg_pagecast_relations, pg_pagecast_stats, pg_pagecast_expected TO pg_monitor;

@@ -24,7 +24,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Counted, so that `--memory` bounds what statements really take.
 #[cfg(feature = "sql")]
@@ -57,6 +57,9 @@ enum Verb {
     ClosedLoop(closed_loop::Args),
     /// Look at, convert, generate and draw traces
     Trace(trace::Args),
+    /// Print what a shell needs to complete this command's words
+    #[command(hide = true)]
+    Completions { shell: clap_complete::Shell },
 }
 
 fn main() -> ExitCode {
@@ -74,6 +77,10 @@ fn main() -> ExitCode {
         Verb::Simulate(args) => simulate::run(args),
         Verb::ClosedLoop(args) => closed_loop::run(args),
         Verb::Trace(args) => trace::run(args),
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "pagecast", &mut std::io::stdout());
+            Ok(())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -88,6 +88,8 @@ struct Known {
     registry: Registry<Arc<[AtomicU64]>>,
     predictor: Predictor<Arc<[AtomicU64]>>,
     templates: Vec<Template>,
+    /// What who runs a query says of its next run.
+    again_in: u32,
 }
 
 impl Known {
@@ -98,7 +100,7 @@ impl Known {
         let memory: Arc<[AtomicU64]> = (0..config.words()).map(|_| AtomicU64::new(0)).collect();
         let registry = Registry::format(memory, config).unwrap();
         let predictor = registry.predictor();
-        Self { registry, predictor, templates: vec![Template::EMPTY; templates] }
+        Self { registry, predictor, templates: vec![Template::EMPTY; templates], again_in: 0 }
     }
 
     fn forecast(&mut self) -> (Forecast<'_>, &mut Registry<Arc<[AtomicU64]>>) {
@@ -106,9 +108,10 @@ impl Known {
     }
 
     fn begin(&mut self, fingerprint: u64, at: u64) -> ScanId {
+        let again_in = self.again_in;
         let (mut forecast, registry) = self.forecast();
         forecast.review(registry, at);
-        forecast.begins(Query { fingerprint, table: 1 }, registry, at);
+        forecast.begins(Query { fingerprint, table: 1, again_in }, registry, at);
         let run = [Run { first: 0, blocks: 10, position: 0, span: 10 }];
         let parts = [Part { relation: RelationId(fingerprint as u32), pages: Pages::Runs(&run) }];
         self.registry.register(&ScanSpec { kind: ScanKind(0), length: 10, parts: &parts }, at).unwrap()
@@ -220,13 +223,9 @@ fn what_was_learned_outlives_the_process() {
     let (before, after) = (known.template(7).unwrap(), again.template(7).unwrap());
     assert_eq!((after.rhythm(), after.due(), after.trust()), (before.rhythm(), before.due(), before.trust()));
     assert_eq!((after.outcomes(), after.scan()), (before.outcomes(), None));
-    // The host knows what it will read.
-    let run = [Run { first: 0, blocks: 20, position: 0, span: 20 }];
-    let parts = [Part { relation: RelationId(7), pages: Pages::Runs(&run) }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 20, parts: &parts };
-    let (mut forecast, registry) = again.forecast();
-    assert!(forecast.expects(7, &spec, registry, 5500) && !forecast.expects(8, &spec, registry, 5500));
-    assert!(again.wanted(7, 5500).is_some_and(|ticks| (500..700).contains(&ticks)));
+    // The first run says what it reads; when it comes is known.
+    again.run(7, 6000);
+    assert!(again.wanted(7, 6100).is_some_and(|ticks| (500..700).contains(&ticks)));
     // Words that make no sense are no template, and do no harm.
     for (at, bad) in (2..12).flat_map(|at| [f64::NAN, f64::INFINITY, -1.0].map(|bad| (at, bad.to_bits()))) {
         let mut words = before.to_words();
@@ -234,6 +233,24 @@ fn what_was_learned_outlives_the_process() {
         let template = Template::from_words(&words);
         assert!(template == Template::EMPTY, "word {at}: {template:?}");
     }
+}
+
+#[test]
+fn who_knows_when_it_comes_again_may_say_so() {
+    let mut known = Known::new(64);
+    known.again_in = 86_400;
+    known.run(7, 1000);
+    assert_eq!(known.wanted(7, 1100).map(|ticks| ticks / 1000), Some(2 * 86_300 / 1000), "trusted by half at first");
+    known.run(7, 87_400);
+    assert_eq!(known.template(7).unwrap().outcomes(), (1, 0));
+    // What is said is judged as what is learned.
+    known.review(87_400 + 2 * 86_400);
+    assert_eq!(known.template(7).unwrap().outcomes(), (1, 1));
+    // No more is said, and the rhythm goes on from there.
+    known.again_in = 0;
+    known.run(8, 300_000);
+    known.run(7, 300_100);
+    assert!(known.wanted(7, 300_200).is_some() && known.wanted(8, 300_200).is_none());
 }
 
 #[test]

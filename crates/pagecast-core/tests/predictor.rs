@@ -318,22 +318,19 @@ fn what_is_full_is_said_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn expected_scans_give_way_to_running_ones_and_to_nearer_ones() {
+fn expected_scans_give_way_to_running_ones_the_latest_first() {
     let (mut registry, predictor) = new(SMALL);
     let expected = |start| Expectation { start, spread: 0, trust: 1.0 };
     let run = blocks(0, 10);
-    let parts = [Part { relation: TABLE, pages: Pages::Runs(&run) }];
-    let spec = ScanSpec { kind: ScanKind(0), length: 10, parts: &parts };
-    let waiting = [300, 100, 400, 200].map(|start| registry.register_expected(&spec, expected(start), 0).unwrap());
+    let waiting = [300, 100, 400, 200].map(|start| {
+        let scan = register(&mut registry, &run, 10, 0).unwrap();
+        registry.expect(scan, expected(start), 0).unwrap()
+    });
     let left = || waiting.map(|id| predictor.scan(id).is_some());
-    // One that would come later than all finds no room, and a nearer one has that of the latest.
-    assert_eq!(registry.register_expected(&spec, expected(500), 0), Err(RegisterError::TooManyScans { limit: 4 }));
-    assert_eq!(left(), [true; 4]);
-    let near = registry.register_expected(&spec, expected(150), 0).unwrap();
+    let mut running = vec![register(&mut registry, &run, 10, 0).unwrap()];
     assert_eq!(left(), [true, true, false, true]);
-    let running: Vec<ScanId> = (0..4).map(|_| register(&mut registry, &run, 10, 0).unwrap()).collect();
-    assert_eq!((left(), predictor.scan(near), predictor.refused()), ([false; 4], None, 0));
-    assert_eq!(registry.register_expected(&spec, expected(1), 0), Err(RegisterError::TooManyScans { limit: 4 }));
+    running.extend((0..3).map(|_| register(&mut registry, &run, 10, 0).unwrap()));
+    assert_eq!((left(), predictor.refused()), ([false; 4], 0));
     assert_eq!(register(&mut registry, &run, 10, 0), Err(RegisterError::TooManyScans { limit: 4 }));
     assert!(running.iter().all(|&id| predictor.scan(id).is_some_and(|view| view.expected.is_none())));
     // What can never fit withdraws nobody.

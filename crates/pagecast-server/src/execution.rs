@@ -11,6 +11,7 @@ use tokio::io::AsyncWrite;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
+use super::catalog;
 use super::keeping::Kept;
 use super::places::{Need, Places, admit};
 use super::problem::Problem;
@@ -172,6 +173,7 @@ pub(super) async fn begin(
     let need = Need::of(&statement.plan);
     let places = stop.of(admit(client, need)).await?;
     let bound = !values.is_empty();
+    catalog::apply_settings(&client.account.ctx);
     let query = stop.of(statement.execute(&client.account.ctx, ParamValues::from(values), bound)).await?;
     if query.schema().fields().len() != statement.schema.fields().len() {
         return Err(Problem::error("0A000", "the statement has other columns than when it was prepared"));

@@ -36,6 +36,7 @@ const KNOWN: &[(&str, &str, Kind)] = &[
     ("lock_timeout", "0", Kind::Free),
     ("max_identifier_length", "63", Kind::ReadOnly),
     ("max_index_keys", "32", Kind::ReadOnly),
+    ("pagecast.again_in", "0", Kind::Seconds),
     ("quote_all_identifiers", "off", Kind::Free),
     ("role", "none", Kind::Free),
     ("row_security", "on", Kind::Free),
@@ -84,7 +85,10 @@ enum Kind {
     /// are.
     Fixed,
     ReadOnly,
+    /// Milliseconds, where no unit is said.
     Time,
+    /// Seconds, where no unit is said.
+    Seconds,
 }
 
 type Changed = BTreeMap<&'static str, String>;
@@ -225,6 +229,7 @@ impl Settings {
             Kind::Fixed => return Ok(None),
             Kind::ReadOnly => return Err(Problem::error("55P02", format!("{name} cannot be set"))),
             Kind::Time => value = milliseconds(&value).ok_or_else(|| no_time(name, &value))?.to_string(),
+            Kind::Seconds => value = seconds(&value).ok_or_else(|| no_time(name, &value))?.to_string(),
         }
         Ok(Some((name, value)))
     }
@@ -289,7 +294,12 @@ impl Settings {
         self.time("idle_in_transaction_session_timeout")
     }
 
-    /// A time, if it is a limit.
+    /// Seconds after which the statements of the connection come again; 0 where that is learned.
+    pub(super) fn again_in(&self) -> u32 {
+        self.get("pagecast.again_in").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+    }
+
+    /// A time, if one is set.
     fn time(&self, name: &str) -> Option<Duration> {
         let (_, value) = self.get(name)?;
         value.parse().ok().filter(|&millis| millis > 0).map(Duration::from_millis)
@@ -310,7 +320,13 @@ fn unknown(name: &str) -> Problem {
 }
 
 fn no_time(name: &str, value: &str) -> Problem {
-    Problem::error("22023", format!("{name}: `{value}` is no time; write 5000 for milliseconds, 5s or 2min"))
+    Problem::error("22023", format!("{name}: `{value}` is no time; write 5s or 2min"))
+}
+
+/// Seconds of `3600`, `90s` or `1h`.
+fn seconds(text: &str) -> Option<u32> {
+    let plain = text.trim().parse::<u64>().ok();
+    plain.or_else(|| Some(milliseconds(text)? / 1000))?.try_into().ok()
 }
 
 /// Milliseconds of `5000`, `5s` or `2min`.
@@ -341,6 +357,13 @@ mod tests {
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.statement_timeout(), None);
+        for (text, seconds) in [("3600", 3600), ("1d", 86_400), (" 90s", 90), ("default", 0)] {
+            settings.set("pagecast.again_in", text).unwrap();
+            assert_eq!(settings.again_in(), seconds, "{text}");
+        }
+        for text in ["soon", "-1", "99999999999"] {
+            assert_eq!(settings.set("pagecast.again_in", text).unwrap_err().code, "22023", "{text}");
+        }
         settings.set("idle_in_transaction_session_timeout", "1s").unwrap();
         assert_eq!(settings.idle_in_transaction_timeout(), Some(Duration::from_secs(1)));
         assert_eq!(settings.set("client_encoding", "'utf-8'"), Ok(()));

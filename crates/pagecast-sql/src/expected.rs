@@ -1,5 +1,6 @@
 //! Queries that come back, by SQL: `SELECT * FROM pagecast_expected()` lists what is known of them,
-//! and `SELECT pagecast_forget('...')` has one forgotten.
+//! and `SELECT pagecast_forget('...')` has one forgotten. `SET pagecast.again_in` says when those
+//! of a session come again.
 
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
+use pagecast::Pool;
 use pagecast::forecast::Template;
-use pagecast_datafusion::Host;
+use pagecast_datafusion::{Host, RecurringOptions};
 
 const LISTS: &str = "pagecast_expected";
 const FORGETS: &str = "pagecast_forget";
@@ -31,6 +33,19 @@ pub(crate) fn install(ctx: &SessionContext, host: &Arc<Host>) {
     };
     let (text, known) = (vec![DataType::Utf8], DataType::Boolean);
     ctx.register_udf(create_udf(FORGETS, text, known, Volatility::Volatile, Arc::new(forget)));
+}
+
+/// Has a session's queries expected again after so many seconds, 0 being when it is learned: what
+/// `SET pagecast.again_in` does, for hosts that have settings of their own.
+pub fn set_again_in(ctx: &SessionContext, seconds: u32) {
+    let state = ctx.state_ref();
+    let is_so = |options: &RecurringOptions| options.again_in == seconds;
+    if state.read().config().options().extensions.get().is_none_or(is_so) {
+        return;
+    }
+    if let Some(options) = state.write().config_mut().options_mut().extensions.get_mut::<RecurringOptions>() {
+        options.again_in = seconds;
+    }
 }
 
 struct Lists(Arc<Host>);
@@ -56,10 +71,18 @@ impl TableFunctionImpl for Lists {
             Field::new("came", DataType::UInt32, false),
             Field::new("failed", DataType::UInt32, false),
             Field::new("gap_seconds", DataType::Int64, true),
+            Field::new("in_memory", DataType::Float32, true),
         ];
         let host = Arc::clone(&self.0);
         pagecast_delta::when_run(Schema::new(fields), move || Ok(known(&host)))
     }
+}
+
+/// The share of what the next run of a query will read that is in memory, from 0 to 1; `None` where
+/// it is not expected.
+pub fn in_memory(pool: &Pool, known: &Template) -> Option<f32> {
+    let (resident, pages) = pool.in_memory(known.scan()?);
+    (pages > 0).then(|| resident as f32 / pages as f32)
 }
 
 /// What is known, in the order in which it is due.
@@ -69,7 +92,7 @@ fn known(host: &Host) -> Vec<ArrayRef> {
     known.sort_by(|a, b| due(a).total_cmp(&due(b)));
     let names = known.iter().map(|known| format!("{:016x}", known.query().fingerprint));
     let reads = known.iter().map(|known| host.reads_of(known.query().fingerprint));
-    let gap = |known: &Template| (known.starts_seen() > 1).then(|| known.rhythm().longest_gap() as i64);
+    let gap = |known: &Template| Some(known.rhythm().longest_gap() as i64).filter(|_| known.due().is_some());
     vec![
         Arc::new(StringArray::from_iter_values(names)),
         Arc::new(StringArray::from_iter(reads)),
@@ -82,5 +105,6 @@ fn known(host: &Host) -> Vec<ArrayRef> {
         Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().0))),
         Arc::new(UInt32Array::from_iter_values(known.iter().map(|known| known.outcomes().1))),
         Arc::new(Int64Array::from_iter(known.iter().map(gap))),
+        Arc::new(Float32Array::from_iter(known.iter().map(|known| in_memory(host.pool(), known)))),
     ]
 }

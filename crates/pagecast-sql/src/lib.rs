@@ -38,6 +38,7 @@ pub mod weight;
 pub use budget::OverBudget;
 pub use engine::{Engine, Options};
 pub use error::{Misuse, OpenError, Setting};
+pub use expected::{in_memory, set_again_in};
 pub use fault::Fault;
 pub use heap_unsafe::{CountedHeap, HandedOver};
 pub use held::Held;

@@ -39,7 +39,8 @@ pub struct PoolOptions {
     /// table and policy are made for this many at once (they are part of `memory`), frames take
     /// address space but no memory before they are used. Default: no more than `memory`.
     pub max_memory: Option<u64>,
-    /// Bytes of a page: a multiple of 4096, at most [`MAX_PAGE_SIZE`]. Default: 64 KiB.
+    /// Bytes of a page: a multiple of 4096, at most [`MAX_PAGE_SIZE`](crate::MAX_PAGE_SIZE).
+    /// Default: 64 KiB.
     pub page_size: u32,
     /// Who leaves. Default: `pbm`.
     pub policy: PolicySpec,

@@ -51,7 +51,7 @@ impl Scan {
     /// # let options = PoolOptions::default().memory(8 << 20).device(Device::new(files, None));
     /// let pool = Pool::new(options.policy("pbm(forecast=on)".parse()?))?;
     /// let table = pool.open("table".as_ref())?;
-    /// let report = Query { fingerprint: 77, table: 1 };
+    /// let report = Query { fingerprint: 77, table: 1, again_in: 0 };
     /// for _ in 0..4 {
     ///     let scan = pool.scan(&table)?;
     ///     scan.recurs(report);

@@ -83,12 +83,12 @@ impl Chunks {
         let cooperative = if host.options.register {
             Cooperative::new(host, work, partitions, narrowing, metrics)
         } else {
-            Err((work, BackInOrder::Unregistered))
+            Err(Box::new((work, BackInOrder::Unregistered)))
         };
         let count = if cooperative.is_ok() { &host.out_of_order } else { &host.back_in_order };
         count.fetch_add(1, Relaxed);
-        metrics.set_back_in_order(cooperative.as_ref().err().map(|(_, why)| *why));
-        cooperative.map_err(|(work, _)| work)
+        metrics.set_back_in_order(cooperative.as_ref().err().map(|back| back.1));
+        cooperative.map_err(|back| back.0)
     }
 
     fn watched(self, host: &Host) -> Arc<Self> {

@@ -88,7 +88,7 @@ impl Cooperative {
         partitions: usize,
         narrowing: Option<Narrowing>,
         metrics: &ScanMetrics,
-    ) -> Result<Self, (Work, BackInOrder)> {
+    ) -> Result<Self, Box<(Work, BackInOrder)>> {
         // A pool that holds hardly a chunk of each scan has thrown away what it brought before it
         // is read.
         let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();
@@ -96,7 +96,8 @@ impl Cooperative {
         let room = u64::from(host.pool.frames()) * chunks as u64 >= pages * least as u64;
         if chunks < least || !room {
             let few = chunks < least;
-            return Err((work, if few { BackInOrder::FewChunks(least) } else { BackInOrder::SmallPool(least) }));
+            let why = if few { BackInOrder::FewChunks(least) } else { BackInOrder::SmallPool(least) };
+            return Err(Box::new((work, why)));
         }
         let query = work.query;
         let shared = Shared {
@@ -113,7 +114,7 @@ impl Cooperative {
                 query,
             }),
         };
-        if shared.register() { Ok(Self(Arc::new(shared))) } else { Err((shared.work, BackInOrder::NoRoom)) }
+        if shared.register() { Ok(Self(Arc::new(shared))) } else { Err(Box::new((shared.work, BackInOrder::NoRoom))) }
     }
 
     pub(crate) fn register(&self) {

@@ -144,7 +144,7 @@ pub(crate) async fn plan_reads(
     }
     let mut opened =
         stream::iter(files.into_iter().map(|file| open(host, &config.object_store_url, file))).buffered(FOOTERS);
-    let query = host.recurring.query_of(config, source, &host.pool);
+    let query = host.recurring.query_of(config, source, &host.pool, context.session_config().options());
     let mut plan = ReadPlan { files: Vec::new(), share: context.session_config().get_extension(), query };
     while let Some((file, relation, footer)) = opened.try_next().await? {
         let mut planned = PlannedFile { file, relation, footer, counts_rows, row_groups: Vec::new() };

@@ -15,6 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
+use datafusion::common::config::{ConfigExtension, ConfigOptions};
+use datafusion::common::extensions_options;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
@@ -24,6 +26,19 @@ use datafusion::physical_expr::utils::collect_columns;
 use pagecast::Pool;
 use pagecast::forecast::Query;
 use parking_lot::Mutex;
+
+extensions_options! {
+    /// Options of a session that has a pool, as [`in_order`](crate::in_order) gives it them.
+    pub struct RecurringOptions {
+        /// Seconds from the start of a query to that of its next run, where whoever asks knows, as
+        /// a scheduler does: `SET pagecast.again_in = 3600`. 0, the default: that is learned.
+        pub again_in: u32, default = 0
+    }
+}
+
+impl ConfigExtension for RecurringOptions {
+    const PREFIX: &'static str = "pagecast";
+}
 
 const DAY: i64 = 86_400;
 /// A time that is no more days off is taken to move with the day.
@@ -49,12 +64,19 @@ pub(crate) struct Recurring {
 impl Recurring {
     /// The query that a scan of `config` is a run of, if the pool is to know. The pool is told of a
     /// table that has changed since a scan was planned last.
-    pub(crate) fn query_of(&self, config: &FileScanConfig, source: &ParquetSource, pool: &Pool) -> Option<Query> {
+    pub(crate) fn query_of(
+        &self,
+        config: &FileScanConfig,
+        source: &ParquetSource,
+        pool: &Pool,
+        session: &ConfigOptions,
+    ) -> Option<Query> {
         if !pool.forecasts() {
             return None;
         }
+        let again_in = session.extensions.get::<RecurringOptions>().map_or(0, |options| options.again_in);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as i64);
-        let query = query_at(config, source, now);
+        let query = Query { again_in, ..query_at(config, source, now) };
         self.describe(query, config, source);
         if self.has_changed(query.table, newest(config)) {
             pool.table_changed(query.table);
@@ -122,7 +144,7 @@ fn query_at(config: &FileScanConfig, source: &ParquetSource, now: i64) -> Query 
     if let Some(filter) = source.filter() {
         timeless(filter, now).to_string().hash(&mut plan);
     }
-    Query { fingerprint: plan.finish(), table }
+    Query { fingerprint: plan.finish(), table, again_in: 0 }
 }
 
 /// Where the files of a table lie, without the folders that name values of columns. Of a single

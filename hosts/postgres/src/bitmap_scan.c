@@ -107,6 +107,7 @@ register_bitmap(ObservedBitmap *observed)
 	builder.runs = palloc(builder.room * sizeof(PredictorRun));
 	list_bitmap(node, add_block, &builder);
 	sampling_finish_ended();
+	recurring_name(&observed->registration, &node->ss.ps, ((BitmapHeapScan *) node->ss.ps.plan)->bitmapqualorig);
 	if (builder.blocks >= LEAST_BLOCKS)
 		register_runs(&observed->registration, builder.runs, builder.count, builder.blocks);
 	pfree(builder.runs);

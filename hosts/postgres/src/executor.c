@@ -144,6 +144,8 @@ executor_end(QueryDesc *query)
 		next_executor_end(query);
 	else
 		standard_ExecutorEnd(query);
+	if (pagecast_loaded())
+		recurring_query_ends();
 }
 
 void

@@ -26,6 +26,7 @@ SharedState *shared = NULL;
 ScanSlot   *scan_slots = NULL;
 pg_atomic_uint64 *buffer_uses = NULL;
 PredictorMemory predictor;
+void	   *shared_templates = NULL;
 
 bool		pagecast_enabled = true;
 int			pagecast_mode = MODE_STEERING;
@@ -36,6 +37,8 @@ int			pagecast_frequency = FREQUENCY_MAX;
 int			pagecast_fallback = FALLBACK_CLOCK;
 int			pagecast_max_scans = 256;
 int			pagecast_memory = 8 * 1024;
+bool		pagecast_forecast = true;
+int			pagecast_again_in = 0;
 
 static const struct config_enum_entry modes[] = {
 	{"steering", MODE_STEERING, false},
@@ -102,6 +105,14 @@ define_settings(void)
 							"Scans that can be registered at the same time.",
 							NULL,
 							&pagecast_max_scans, 256, 1, 65536, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("pg_pagecast.forecast",
+							 "Expects statements that come back, and keeps what they will read.",
+							 "On, the server computes a queryid for each statement, unless compute_query_id is off.",
+							 &pagecast_forecast, true, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("pg_pagecast.again_in",
+							"After how long the statements of this session come again, from start to start; for schedulers.",
+							"0 means that it is learned.",
+							&pagecast_again_in, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("pg_pagecast.cooperation_share",
 							"Most of shared_buffers that cooperative scans may have, in per cent.",
 							NULL,
@@ -137,7 +148,7 @@ predictor_config(void)
 
 /* Where each array begins behind SharedState, and how long all of it is. */
 static Size
-layout(Size *slots, Size *uses, Size *words)
+layout(Size *slots, Size *uses, Size *words, Size *templates)
 {
 	PredictorConfig config = predictor_config();
 	Size		size = MAXALIGN(sizeof(SharedState));
@@ -147,7 +158,8 @@ layout(Size *slots, Size *uses, Size *words)
 	*uses = size;
 	size = add_size(size, mul_size(sizeof(pg_atomic_uint64), NBuffers));
 	*words = size;
-	return add_size(size, mul_size(sizeof(uint64), predictor_words(&config)));
+	*templates = add_size(size, mul_size(sizeof(uint64), predictor_words(&config)));
+	return add_size(*templates, recurring_size());
 }
 
 static void
@@ -155,11 +167,12 @@ request_shared_memory(void)
 {
 	Size		slots,
 				uses,
-				words;
+				words,
+				templates;
 
 	if (next_shmem_request)
 		next_shmem_request();
-	RequestAddinShmemSpace(layout(&slots, &uses, &words));
+	RequestAddinShmemSpace(layout(&slots, &uses, &words, &templates));
 	RequestAddinShmemSpace(cooperation_size());
 	chunk_counts_request();
 	RequestNamedLWLockTranche("pg_pagecast", 1);
@@ -201,6 +214,7 @@ format_shared_memory(void)
 	for (int i = 0; i < NBuffers; i++)
 		pg_atomic_init_u64(&buffer_uses[i], 0);
 	chunk_memory_format();
+	recurring_format();
 	if (!predictor_format(predictor, &config))
 		refuse_memory();
 }
@@ -211,7 +225,8 @@ start_shared_memory(void)
 	Size		slots,
 				uses,
 				words,
-				size = layout(&slots, &uses, &words);
+				templates,
+				size = layout(&slots, &uses, &words, &templates);
 	void	   *memory;
 	bool		found;
 
@@ -222,7 +237,8 @@ start_shared_memory(void)
 	scan_slots = (ScanSlot *) ((char *) shared + slots);
 	buffer_uses = (pg_atomic_uint64 *) ((char *) shared + uses);
 	predictor.at = (uint64_t *) ((char *) shared + words);
-	predictor.words = (size - words) / sizeof(uint64);
+	predictor.words = (templates - words) / sizeof(uint64);
+	shared_templates = (char *) shared + templates;
 	if (!found)
 		format_shared_memory();
 	memory = ShmemInitStruct("pg_pagecast cooperation", cooperation_size(), &found);
@@ -262,6 +278,8 @@ _PG_init(void)
 	}
 	check_server();
 	define_settings();
+	if (pagecast_forecast)
+		EnableQueryId();
 	next_shmem_request = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;
 	next_shmem_startup = shmem_startup_hook;

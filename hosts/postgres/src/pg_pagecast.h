@@ -5,7 +5,8 @@
  * sequential_scan.c) under the scans that it understands; the observer registers the scan
  * (registration.c) and tells it how far it is; after a miss it has the clock steered (steering.c).
  * While there is no need of that the observer steps aside, and a timer looks where the scan is
- * (sampling.c). views.c shows it.
+ * (sampling.c). What a statement that comes back has read is expected again (recurring.c). views.c
+ * shows it.
  */
 #ifndef PG_PAGECAST_H
 #define PG_PAGECAST_H
@@ -56,6 +57,9 @@ typedef struct ScanSlot
 	BlockNumber last;			/* bitmap: its last block */
 	ScanKind	kind;
 	uint64		member;			/* of the cooperation; NO_MEMBER unless it is cooperative */
+	/* Of a statement that may come back, 0 of others; while it is expected they stay with the rest. */
+	uint64		statement;
+	uint64		queryid;
 } ScanSlot;
 
 /* What registered scans read of a relation. */
@@ -138,7 +142,8 @@ typedef enum TrialCount
 } TrialCount;
 
 /*
- * In shared memory, followed by the slots, the uses of each buffer and the predictor's own memory.
+ * In shared memory, followed by the slots, the uses of each buffer, the predictor's own memory and
+ * the statements that may come back.
  *
  * `lock` guards registering, finishing, slots and relation counts. The rest is changed by atomics
  * that publish nothing but themselves.
@@ -151,6 +156,8 @@ typedef struct SharedState
 				rest;			/* for how long it is not, the next time */
 	pg_atomic_uint64 trial[TRIAL_COUNTS];	/* since it was last looked whether steering pays */
 	pg_atomic_uint32 active;	/* registered scans */
+	pg_atomic_uint32 expects;	/* whether any scan is expected, as far as is known */
+	uint64		clock_start;	/* second since the epoch at which pagecast_now() was 0 */
 	pg_atomic_uint64 counters[COUNTERS];
 	pg_atomic_uint64 counted_since; /* TimestampTz of the last reset */
 	pg_atomic_uint64 refusal_told;	/* when the log last said that scans are refused; 0: never */
@@ -163,11 +170,12 @@ typedef struct SharedState
 #define NO_SCAN UINT64_MAX
 #define NO_MEMBER UINT64_MAX
 
-/* The three arrays behind SharedState, as pointers of this process. */
+/* The arrays behind SharedState, as pointers of this process. */
 extern SharedState *shared;
 extern ScanSlot *scan_slots;
 extern pg_atomic_uint64 *buffer_uses;
 extern PredictorMemory predictor;
+extern void *shared_templates;
 
 /* Settings; pg_pagecast.c describes them. */
 extern bool pagecast_enabled;
@@ -179,6 +187,8 @@ extern int	pagecast_fallback;
 extern double pagecast_read_time;
 extern int	pagecast_max_scans;
 extern int	pagecast_memory;
+extern bool pagecast_forecast;
+extern int	pagecast_again_in;
 extern bool pagecast_cooperation;
 extern bool pagecast_cooperation_forced;
 extern double pagecast_cooperation_least;
@@ -202,6 +212,9 @@ typedef struct Registration
 	Oid			relation;
 	BlockNumber last;			/* as in ScanSlot */
 	bool		owner;			/* this process has registered it and finishes it */
+	bool		named;			/* it was registered before in this query */
+	uint64		statement,		/* as in ScanSlot */
+				queryid;
 	uint64		hits,
 				reads,
 				saved;			/* since the last flush */
@@ -227,6 +240,17 @@ extern void registration_end(Registration *registration);
 extern bool scan_has_ended(uint64 scan);
 extern void registration_reset_counts(void);
 extern void registration_suspend_idle(uint64 now);
+
+/* recurring.c */
+extern void recurring_name(Registration *registration, const PlanState *node, List *which);
+extern void recurring_begins(const Registration *registration, ScanSlot *slot, uint64 now);
+extern bool recurring_ends(const ScanSlot *slot, uint64 now);
+extern void recurring_review(uint64 now);
+extern void recurring_query_ends(void);
+extern size_t recurring_size(void);
+extern void recurring_format(void);
+extern int	recurring_view(size_t place, PredictorTemplate *view, ScanSlot *slot);
+extern bool recurring_forget(uint64 statement);
 
 /* relation_counts.c */
 extern void relation_counts_add(Oid relation, uint64 hits, uint64 reads, uint64 saved);
@@ -491,6 +515,7 @@ extern void steering_try_again(void);
 extern uint64 block_begins(void);
 extern void block_ends(uint64 began, int64 read);
 extern bool make_room(int64 blocks);
+extern void make_room_for_expected(int64 blocks);
 extern void steering_has_saved(void);
 
 static inline void

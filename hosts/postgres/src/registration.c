@@ -85,7 +85,7 @@ scan_has_ended(uint64 scan)
 static void
 free_slot(ScanSlot *slot, Counter why)
 {
-	if (predictor_finish(predictor, slot->scan, pagecast_now()))
+	if (recurring_ends(slot, pagecast_now()))
 	{
 		count(why, 1);
 		pg_atomic_fetch_sub_u32(&shared->active, 1);
@@ -124,6 +124,7 @@ registration_suspend_idle(uint64 now)
 		return;
 	last = now;
 	sweep_slots();
+	recurring_review(now);
 	LWLockRelease(shared->lock);
 }
 
@@ -199,6 +200,7 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
 	if (pages->shared && find_shared(registration))
 	{
+		recurring_begins(registration, &scan_slots[predictor_slot(registration->scan)], now);
 		LWLockRelease(shared->lock);
 		return true;
 	}
@@ -222,6 +224,8 @@ register_pages(Registration *registration, const PagesToRegister *pages)
 		slot->member = NO_MEMBER;
 		slot->last = pages->last;
 		slot->kind = registration->kind;
+		slot->statement = 0;
+		recurring_begins(registration, slot, now);
 		pg_atomic_write_u64(&slot->reached, now);
 		pg_atomic_fetch_add_u32(&shared->active, 1);
 		registered_here++;

@@ -95,9 +95,10 @@ apply(const PredictorCandidate *candidate, uint32 state, uint32 buffer)
 		pg_atomic_compare_exchange_u32(&GetBufferDescriptor(buffer)->state, &state, wanted);
 }
 
-/* Looks at a window and has it judged; how many buffers of it can be evicted. */
+/* Looks at a window and has it judged; how many buffers of it can be evicted, and how many are
+ * given up. */
 static uint32
-judge(uint64 start, uint32 window)
+judge(uint64 start, uint32 window, uint32 *given)
 {
 	PredictorSwitches switches = {.frequency = pagecast_frequency, .fallback = pagecast_fallback};
 	PredictorChoice choice = {0};
@@ -116,16 +117,17 @@ judge(uint64 start, uint32 window)
 	count(COUNT_BY_USES, choice.by_uses);
 	count(COUNT_GIVEN, choice.given);
 	count(COUNT_KEPT, choice.kept);
-	count_trial(TRIAL_GIVEN, choice.given);
 	registration_suspend_idle(now);
-	count_trial(TRIAL_CHOOSING_NS, pagecast_now() - now);
+	*given = choice.given;
 	return found;
 }
 
-static void
+/* How many buffers are given up. */
+static uint32
 steer(uint64 start, uint32 window)
 {
-	uint32		found = judge(start, window);
+	uint32		given;
+	uint32		found = judge(start, window, &given);
 
 	for (uint32 i = 0; i < found; i++)
 	{
@@ -133,6 +135,7 @@ steer(uint64 start, uint32 window)
 
 		apply(&candidates[i], found_states[place], (start + place) % NBuffers);
 	}
+	return given;
 }
 
 /*
@@ -148,11 +151,12 @@ steer(uint64 start, uint32 window)
  * another page or none; the check covers that too. The spin lock of the list guards against listing
  * a buffer twice.
  */
-static void
+static uint32
 fill_freelist(uint32 window)
 {
 	uint64		start = pg_atomic_fetch_add_u64(&shared->frontier, window);
-	uint32		found = judge(start, window);
+	uint32		given;
+	uint32		found = judge(start, window, &given);
 	uint32		wanted = window / pagecast_samples;
 
 	for (uint32 i = 0; i < found; i++)
@@ -170,6 +174,7 @@ fill_freelist(uint32 window)
 			wanted--;
 		}
 	}
+	return given;
 }
 
 static inline uint64
@@ -294,25 +299,47 @@ block_ends(uint64 began, int64 read)
 	count_trial(read > 0 ? TRIAL_TIMED_READS : TRIAL_TIMED_HITS, Max(read, 1));
 }
 
-/* After so many blocks were read from disk: sees to it that the next victims are chosen, as many as
- * a read like that takes at once. The hand would pass all others before anybody looks again.
- * Whether victims are chosen at this time. */
-bool
-make_room(int64 blocks)
+/* After so many blocks were read from disk: has victims chosen, as many as a read like that takes
+ * at once. The hand would pass all others before anybody looks again. How many are given up. */
+static uint32
+choose_victims(int64 blocks)
 {
 	uint32		victims = Min(Max(blocks, pagecast_bulk), MOST_BULK);
 	/* In a pool of few buffers a window must not go round. */
 	uint32		window = Min(pagecast_samples * victims, Max(NBuffers / 8, Min(pagecast_samples, NBuffers)));
 	uint64		start;
 
+	if (pagecast_mode == MODE_FREELIST)
+		return have_free_buffer() ? 0 : fill_freelist(window);
+	return take_window(window, &start) ? steer(start, window) : 0;
+}
+
+/* A registered scan has read so many blocks: sees to it that the next victims are chosen. Whether
+ * they are at this time. */
+bool
+make_room(int64 blocks)
+{
+	uint64		began;
+	uint32		given;
+
 	if (pagecast_mode == MODE_CLOCK || stands_aside())
 		return false;
-	if (pagecast_mode == MODE_FREELIST)
+	began = pagecast_now();
+	given = choose_victims(blocks);
+	if (given > 0)
 	{
-		if (!have_free_buffer())
-			fill_freelist(window);
+		count_trial(TRIAL_GIVEN, given);
+		count_trial(TRIAL_CHOOSING_NS, pagecast_now() - began);
 	}
-	else if (take_window(window, &start))
-		steer(start, window);
 	return true;
+}
+
+/* As make_room(), where others have read, and scans are expected. It rests with it, and what it
+ * gives up is no part of the trial: what it keeps is found when scans come, many victims later, and
+ * whether they come is known by their trust. */
+void
+make_room_for_expected(int64 blocks)
+{
+	if (pagecast_mode != MODE_CLOCK && !stands_aside())
+		choose_victims(blocks);
 }

@@ -23,6 +23,11 @@
 #include "commands/explain_state.h"
 #endif
 #include "nodes/execnodes.h"
+#if PG_VERSION_NUM >= 160000
+#include "nodes/queryjumble.h"
+#else
+#include "utils/queryjumble.h"
+#endif
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
 #include "storage/buf_internals.h"

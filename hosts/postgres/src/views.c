@@ -18,6 +18,8 @@ PG_FUNCTION_INFO_V1(pg_pagecast_relations);
 PG_FUNCTION_INFO_V1(pg_pagecast_buffers);
 PG_FUNCTION_INFO_V1(pg_pagecast_stats);
 PG_FUNCTION_INFO_V1(pg_pagecast_reset);
+PG_FUNCTION_INFO_V1(pg_pagecast_expected);
+PG_FUNCTION_INFO_V1(pg_pagecast_forget);
 
 static const char *const kinds[] = {
 	[SCAN_BITMAP] = "bitmap",
@@ -186,6 +188,60 @@ pg_pagecast_relations(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+static Datum
+moment(double seconds)
+{
+	return TimestampTzGetDatum((TimestampTz) ((seconds - (double) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY) * USECS_PER_SEC));
+}
+
+/* One row for each scan of a statement that may come back, in all databases. */
+Datum
+pg_pagecast_expected(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = begin_rows(fcinfo, 12);
+	PredictorTemplate template;
+	ScanSlot	slot;
+	int			found;
+
+	for (size_t place = 0; (found = recurring_view(place, &template, &slot)) >= 0; place++)
+	{
+		Datum		values[12] = {0};
+		bool		nulls[12] = {false};
+		bool		expected = template.length > 0 && slot.statement == template.fingerprint;
+
+		if (found == 0)
+			continue;
+		values[0] = Int64GetDatum(template.fingerprint);
+		values[5] = moment(template.last);
+		values[6] = moment(template.due);
+		nulls[6] = template.due == 0;
+		values[7] = Float8GetDatum(template.trust);
+		values[8] = Int64GetDatum(template.runs);
+		values[9] = Int64GetDatum(template.came);
+		values[10] = Int64GetDatum(template.failed);
+		if (expected)
+		{
+			values[1] = Int64GetDatum(slot.queryid);
+			values[2] = ObjectIdGetDatum(slot.database);
+			values[3] = ObjectIdGetDatum(slot.relation);
+			values[4] = CStringGetTextDatum(kinds[slot.kind]);
+			values[11] = Int64GetDatum(template.length);
+		}
+		else
+			nulls[1] = nulls[2] = nulls[3] = nulls[4] = nulls[11] = true;
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Whether the statement was known. */
+Datum
+pg_pagecast_forget(PG_FUNCTION_ARGS)
+{
+	require_loaded();
+	PG_RETURN_BOOL(recurring_forget(PG_GETARG_INT64(0)));
 }
 
 typedef struct BufferCounts

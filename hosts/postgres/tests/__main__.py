@@ -9,10 +9,10 @@ import unittest
 
 from cluster import Installation, ServerFailed, find
 from cluster.extension import install_extension, modes
-from tests import answers, chunk_memory, chunks, cooperative, cooperative_faults, counted, differential, ended, faults, install, limits, mirrors, portals, refusals, report, resting, scans, spared, suites, views
+from tests import answers, chunk_memory, chunks, cooperative, cooperative_faults, counted, differential, ended, faults, install, limits, mirrors, portals, recurring, refusals, report, resting, scans, spared, suites, views
 from tests.case import Run
 
-_CLASSES = [install.Install, install.Demo, mirrors.Mirrors, report.Report, report.ReportTogether, suites.RowOrder, views.Views, chunks.Chunks, chunks.ChunksInPool, chunk_memory.ChunkMemory, chunk_memory.ChunkMemoryShared, counted.Counted, refusals.Explained, refusals.Refusals, scans.Sequential, scans.Index, resting.Resting, ended.Partitions, ended.InPool, spared.Spared, spared.SparedFreelist, spared.SparedInVain, spared.SparedForNothing, answers.Answers, answers.AnswersFreelist, answers.AnswersForced, differential.Differential, cooperative.Cooperative, cooperative.CooperativeSettings, cooperative.SmallTables, portals.CooperativePortals, portals.ForcedCursors, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
+_CLASSES = [install.Install, install.Demo, mirrors.Mirrors, report.Report, report.ReportTogether, suites.RowOrder, views.Views, chunks.Chunks, chunks.ChunksInPool, chunk_memory.ChunkMemory, chunk_memory.ChunkMemoryShared, counted.Counted, refusals.Explained, refusals.Refusals, scans.Sequential, scans.Index, resting.Resting, recurring.Recurring, recurring.RecurringFull, recurring.RecurringOff, ended.Partitions, ended.InPool, spared.Spared, spared.SparedFreelist, spared.SparedInVain, spared.SparedForNothing, answers.Answers, answers.AnswersFreelist, answers.AnswersForced, differential.Differential, cooperative.Cooperative, cooperative.CooperativeSettings, cooperative.SmallTables, portals.CooperativePortals, portals.ForcedCursors, faults.Deaths, faults.DeathsFreelist, faults.FullRegistry,
             faults.Crashes, faults.Standby, cooperative_faults.CooperativeDeaths, cooperative_faults.CooperativeFullRegistry, cooperative_faults.CooperativeSmallRegistry, cooperative_faults.CooperativeMostScans,
             cooperative_faults.CooperativeCrashes, cooperative_faults.CooperativeStandby, limits.Extremes, limits.Memory, limits.FullDisk]
 

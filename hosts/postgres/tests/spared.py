@@ -15,11 +15,12 @@ class Spared(ServerTest):
     that another reads at once."""
 
     mode = "steering"
+    forecast = "on"
 
     @classmethod
     def setUpClass(cls) -> None:
         # The tables are in the kernel's memory, where steering might cost more than it saves.
-        cls.settings = {"pg_pagecast.mode": cls.mode, "shared_buffers": "4MB", "pg_pagecast.read_time": "1ms"}
+        cls.settings = {"pg_pagecast.mode": cls.mode, "shared_buffers": "4MB", "pg_pagecast.read_time": "1ms", "pg_pagecast.forecast": cls.forecast}
         super().setUpClass()
 
     @classmethod
@@ -69,8 +70,10 @@ class SparedFreelist(Spared):
 
 class SparedInVain(Spared):
     """A server that has not judged yet whether steering pays. Only in the mode `steering`: counts
-    do not sink to 0 in the other, so nothing is kept from the hand."""
+    do not sink to 0 in the other, so nothing is kept from the hand. It expects nothing: what passes
+    in turns would be found when it comes again."""
 
+    forecast = "off"
     test_wanted_pages_stay = None
 
     def test_what_is_kept_in_vain(self) -> None:
@@ -112,8 +115,9 @@ class SparedInVain(Spared):
 
 
 class SparedForNothing(SparedInVain):
-    """Another such server."""
+    """Another such server, which expects what passes."""
 
+    forecast = "on"
     test_what_is_kept_in_vain = None
 
     def test_reads_that_take_no_time(self) -> None:

@@ -42,7 +42,9 @@ class Views(ServerTest):
         self.assertGreater(int(relation["hits"]) + int(relation["reads"]), 0)
         session.execute("select pg_pagecast_reset()")
         cleared = session.records("select * from pg_pagecast_stats")[0]
-        self.assertEqual({"0"}, {cleared[name] for name in ("registered", "finished", "steered", "predictions")})
+        self.assertEqual({"0"}, {cleared[name] for name in ("registered", "finished")})
+        # What the reset itself reads may have the hand steered, for the query is expected again.
+        self.assertLess(int(cleared["steered"]), int(after["steered"]))
 
     def test_explain(self) -> None:
         """The line under EXPLAIN ANALYZE belongs to its summary."""
@@ -78,7 +80,7 @@ class Views(ServerTest):
     def test_privileges(self) -> None:
         """As for pg_buffercache: nobody but superusers and pg_monitor; only superusers reset."""
         anybody, watcher = self.session(user="anybody"), self.session(user="watcher")
-        for view in ("scans", "relations", "stats"):
+        for view in ("scans", "relations", "stats", "expected"):
             self.assertEqual("42501", self.refusal(anybody, f"select * from pg_pagecast_{view}").sqlstate)
             watcher.rows(f"select * from pg_pagecast_{view}")
         for session in (anybody, watcher):

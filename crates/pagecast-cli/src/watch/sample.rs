@@ -101,6 +101,7 @@ impl Sampler {
                 "came": came,
                 "failed": failed,
                 "kept": known.scan().is_some(),
+                "in_memory": pagecast_sql::in_memory(pool, known),
             })
         };
         known.iter().take(MOST_EXPECTED).map(query).collect()

@@ -277,10 +277,11 @@ fn queries_that_come_back_are_known_after_a_restart() {
     }
     let before = known(&mut client);
     assert_eq!(before.iter().map(|row| row[0].as_deref()).collect::<Vec<_>>(), [Some("3")]);
-    let reads = client.rows("SELECT reads, expected_at > now() - interval '1 hour' FROM pagecast_expected()");
-    let [Some(reads), Some(soon)] = &reads[0][..] else { panic!("{reads:?}") };
+    let shown = "SELECT reads, expected_at > now() - interval '1 hour', in_memory FROM pagecast_expected()";
+    let reads = client.rows(shown);
+    let [Some(reads), Some(soon), Some(in_memory)] = &reads[0][..] else { panic!("{reads:?}") };
     assert_eq!(reads, "l_quantity, l_tax FROM lineitem.parquet by l_quantity");
-    assert_eq!(soon, "t");
+    assert_eq!((soon.as_str(), in_memory.as_str()), ("t", "1"));
     assert_eq!(server.terminate().0, Some(0));
 
     let server = Server::of(tables(), &args);
@@ -290,6 +291,18 @@ fn queries_that_come_back_are_known_after_a_restart() {
     let forget = format!("SELECT pagecast_forget('{query}'), pagecast_forget('{query}'), pagecast_forget('no')");
     assert_eq!(client.rows(&forget)[0], ["t", "f", "f"].map(|answer| Some(answer.to_owned())));
     assert!(known(&mut client).is_empty());
+    drop((client, server));
+
+    // What a scheduler says is expected from the first run on.
+    let server = Server::of(tables(), &[]);
+    let mut client = Client::connect(server.port, "ada");
+    client.rows("SELECT sum(l_tax) FROM lineitem");
+    client.rows("SET pagecast.again_in = '1d'");
+    client.rows("SELECT sum(l_discount) FROM lineitem");
+    client.rows("RESET pagecast.again_in");
+    client.rows("SELECT sum(l_quantity) FROM lineitem");
+    let expected = client.rows("SELECT reads, gap_seconds FROM pagecast_expected() WHERE expected_at > now()");
+    assert_eq!(expected, [["l_discount FROM lineitem.parquet", "86400"].map(|text| Some(text.to_owned()))]);
     drop((client, server));
 
     // What is no such file starts it cold.

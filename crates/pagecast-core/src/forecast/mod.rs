@@ -21,7 +21,7 @@ mod template;
 pub use rhythm::{NextStart, Rhythm};
 pub use template::Template;
 
-use crate::predictor::{Expectation, Registry, ScanSpec};
+use crate::predictor::{Expectation, Registry};
 use crate::sync::atomic::AtomicU64;
 use crate::{ScanId, Tick};
 
@@ -62,6 +62,9 @@ pub struct Query {
     pub fingerprint: u64,
     /// The table that it scans, by any number that the host has for it.
     pub table: u64,
+    /// Seconds from its start to the next, where whoever runs it says so, as a scheduler can; 0
+    /// where it is to be learned. It is expected then after its first run, and judged as any other.
+    pub again_in: u32,
 }
 
 /// The templates, and what they expect in a predictor.
@@ -84,7 +87,7 @@ impl<'a> Forecast<'a> {
     pub fn begins<M: AsRef<[AtomicU64]> + Clone>(&mut self, query: Query, registry: &mut Registry<M>, now: Tick) {
         let (clock, at) = (self.clock, self.clock.seconds(now));
         let Some(template) = self.place_for(query, registry, now) else { return };
-        template.starts(at);
+        template.starts(at, query.again_in);
         expect_next(template, clock, registry, now);
     }
 
@@ -105,26 +108,6 @@ impl<'a> Forecast<'a> {
             }
             None => _ = registry.finish(scan, now),
         }
-    }
-
-    /// Expects a query with what its next run will read, where a host knows that better than the
-    /// last run tells: row groups that came since, or all of it after a restart. Whether it is
-    /// expected now: a query that is not known, not due or not trusted is not, nor one for which
-    /// the registry has no room.
-    pub fn expects<M: AsRef<[AtomicU64]> + Clone>(
-        &mut self,
-        fingerprint: u64,
-        scan: &ScanSpec<'_>,
-        registry: &mut Registry<M>,
-        now: Tick,
-    ) -> bool {
-        let (clock, at) = (self.clock, self.clock.seconds(now));
-        let known = self.known(fingerprint).and_then(|template| Some((template.next(at)?, template)));
-        let Some((next, template)) = known else { return false };
-        template.withdraw(registry, now);
-        let expected = registry.register_expected(scan, expectation(clock, next, template.trust()), now);
-        template.expects(expected.ok());
-        expected.is_ok()
     }
 
     /// A table has changed: queries that come after that are expected.

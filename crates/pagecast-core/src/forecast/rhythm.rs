@@ -163,6 +163,11 @@ impl Rhythm {
         self.last = at;
     }
 
+    /// It comes every `gap` seconds, as somebody says who knows.
+    pub fn is_told(&mut self, gap: f32) {
+        self.short = Usual { mean: gap, deviation: 0.0 };
+    }
+
     /// Its table has changed at `at`.
     pub fn changes(&mut self, at: f64) {
         self.changed = at;

@@ -20,7 +20,8 @@ const PATIENCE: u32 = 2;
 /// files.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Template {
-    query: Query,
+    fingerprint: u64,
+    table: u64,
     rhythm: Rhythm,
     /// The scan that is expected, if one is.
     scan: ScanId,
@@ -37,7 +38,7 @@ pub struct Template {
 
 impl Template {
     /// A place that no query has.
-    pub const EMPTY: Self = Self::of(Query { fingerprint: 0, table: 0 });
+    pub const EMPTY: Self = Self::of(Query { fingerprint: 0, table: 0, again_in: 0 });
 
     /// Bytes of a template.
     pub const BYTES: usize = size_of::<Self>();
@@ -47,7 +48,8 @@ impl Template {
 
     pub(super) const fn of(query: Query) -> Self {
         Self {
-            query,
+            fingerprint: query.fingerprint,
+            table: query.table,
             rhythm: Rhythm::NEW,
             scan: ScanId::NOBODY,
             due: 0.0,
@@ -63,7 +65,7 @@ impl Template {
     /// What it has learned, in words for a file; its expected scan is not among them.
     pub fn to_words(&self) -> [u64; Self::WORDS] {
         let [last, stretch, changed, short, long, delay, errors, before] = self.rhythm.to_words();
-        let Query { fingerprint, table } = self.query;
+        let Self { fingerprint, table, .. } = *self;
         let trust = join(self.window.to_bits(), self.trust.to_bits());
         let counts = [join(self.starts, self.came), join(self.failed, self.overdue)];
         let [starts, failed] = counts;
@@ -97,13 +99,13 @@ impl Template {
             (0.0..MOST).contains(&due) && (0.0..MOST).contains(&f64::from(window)) && (0.0..=1.0).contains(&trust);
         let Some(rhythm) = rhythm.filter(|_| sound) else { return Self::EMPTY };
         let ((starts, came), (failed, overdue)) = (split(starts), split(failed));
-        let query = Query { fingerprint, table };
+        let query = Query { fingerprint, table, again_in: 0 };
         Self { rhythm, due, window, trust, starts, came, failed, overdue, ..Self::of(query) }
     }
 
     /// Which query it is.
     pub fn query(&self) -> Query {
-        self.query
+        Query { fingerprint: self.fingerprint, table: self.table, again_in: 0 }
     }
 
     /// Whether a query has this place.
@@ -143,14 +145,14 @@ impl Template {
     }
 
     pub(super) fn is(&self, fingerprint: u64) -> bool {
-        self.is_taken() && self.query.fingerprint == fingerprint
+        self.is_taken() && self.fingerprint == fingerprint
     }
 
     pub(super) fn scans(&self, table: u64) -> bool {
-        self.is_taken() && self.query.table == table
+        self.is_taken() && self.table == table
     }
 
-    pub(super) fn starts(&mut self, at: f64) {
+    pub(super) fn starts(&mut self, at: f64, again_in: u32) {
         // A stretch without starts has been judged when the first forecast for it failed.
         if self.due > 0.0 && self.overdue == 0 {
             self.judge((at - self.due).abs() <= f64::from(self.window));
@@ -158,6 +160,9 @@ impl Template {
         self.overdue = 0;
         self.starts = self.starts.saturating_add(1);
         self.rhythm.starts(at);
+        if again_in > 0 {
+            self.rhythm.is_told(again_in as f32);
+        }
     }
 
     pub(super) fn changes(&mut self, at: f64) {

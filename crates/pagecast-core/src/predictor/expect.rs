@@ -14,7 +14,7 @@ use super::records::part;
 use super::registry::Registry;
 use super::scan::{Scan, Slot};
 use super::words::join;
-use super::{Expectation, RegisterError, ScanSpec};
+use super::{Expectation, RegisterError};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -71,32 +71,15 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         Some(self.begin_anew(&waiting, scan, waiting.pace(), expected))
     }
 
-    /// Expects a scan that was not registered before: for hosts that know what the next run of a
-    /// query will read, or are told when one comes. What a scan without order reads can be given
-    /// as it is there. Ended by [`finish`](Self::finish) when it begins or is given up.
-    ///
-    /// # Errors
-    /// As of [`register`](Self::register). It never takes the room of a running scan. Where there
-    /// is none, scans go that are expected later than this one.
-    pub fn register_expected(
-        &mut self,
-        scan: &ScanSpec<'_>,
-        expected: Expectation,
-        now: Tick,
-    ) -> Result<ScanId, RegisterError> {
-        self.with_room(Some(expected.start), |registry| registry.try_register(scan, false, (now, Some(expected))))
-    }
-
     /// What `register` comes to, once expected scans have gone one by one as long as there is no
-    /// room: the latest first, and only those that are expected later than `start`.
+    /// room, the latest first.
     pub(super) fn with_room(
         &mut self,
-        start: Option<Tick>,
         mut register: impl FnMut(&mut Self) -> Result<ScanId, RegisterError>,
     ) -> Result<ScanId, RegisterError> {
         loop {
             match register(self) {
-                Err(error) if self.may_fit(&error) && self.withdraw_latest(start) => {}
+                Err(error) if self.may_fit(&error) && self.withdraw_latest() => {}
                 done => return done,
             }
         }
@@ -113,18 +96,15 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
-    /// Ends the expected scan that comes last, if that is after `start`. Whether there was one.
-    fn withdraw_latest(&mut self, start: Option<Tick>) -> bool {
+    /// Ends the expected scan that comes last. Whether there was one.
+    fn withdraw_latest(&mut self) -> bool {
         let mut latest: Option<(Tick, ScanId)> = None;
         self.predictor().expected(|scan| {
             if latest.is_none_or(|(start, _)| scan.started >= start) {
                 latest = Some((scan.started, scan.id));
             }
         });
-        match latest.filter(|&(latest, _)| start.is_none_or(|start| latest > start)) {
-            Some((_, id)) => self.finish(id, 0),
-            None => false,
-        }
+        latest.is_some_and(|(_, id)| self.finish(id, 0))
     }
 
     /// Turns the scan `id`, whose record is `old`, into an expected one. Its new name.

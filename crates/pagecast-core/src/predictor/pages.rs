@@ -96,6 +96,27 @@ pub(super) fn space(form: u32, count: u32) -> u32 {
     }
 }
 
+/// All blocks of a part, each once, in their order. `first` is the block of a bitset's lowest bit.
+pub(super) fn all_blocks(words: Words<'_>, form: u32, stretch: Stretch, first: u32, mut visit: impl FnMut(u32)) {
+    if form == BITSET {
+        for index in 0..stretch.count {
+            let mut bits = words.load((stretch.at + index) as usize, Relaxed);
+            while bits != 0 {
+                visit(first.saturating_add(index * 64 + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+        return;
+    }
+    let mut next = 0;
+    for index in 0..stretch.count {
+        let (first, blocks) = split(words.load(stretch.at as usize + index as usize * RUN_WORDS, Relaxed));
+        let end = u64::from(first) + u64::from(blocks);
+        (next.max(first.into())..end).for_each(|block| visit(block as u32));
+        next = next.max(end);
+    }
+}
+
 /// The lowest position, not below `from`, at which any of `blocks` may be read by a scan that only
 /// keeps roughly to the order of blocks. A block may be wanted from `scatter` positions in front of
 /// its place to as many behind it, and while the scan is there it may be wanted at any moment.

@@ -165,6 +165,24 @@ impl<M: AsRef<[AtomicU64]>> Predictor<M> {
         self.views().filter(|view| view.expected.is_some()).for_each(visit);
     }
 
+    /// Calls `visit` with every page that `scan` reads, done or not, in the order of blocks in each
+    /// of its parts; with some of them if it ends meanwhile. For views: the cost is that of a look
+    /// at each.
+    pub fn pages(&self, scan: ScanId, mut visit: impl FnMut(PageId)) {
+        let Some(record) = self.open(scan) else { return };
+        let mut part = record.first_part();
+        for _ in 0..record.parts().min(self.layout.config.parts) {
+            let Some(at) = self.layout.part(part) else { return };
+            let (relation, _) = split(self.words().load(at + part::RELATION_FORM, Relaxed));
+            let (first, _) = split(self.words().load(at + part::BLOCKS, Relaxed));
+            let pages = self.place(at, Blocks { relation, first: 0, last: 0 });
+            let Some(PartPages { form, stretch, .. }) = pages.filter(|_| record.unchanged()) else { return };
+            let relation = RelationId(relation);
+            pages::all_blocks(self.words(), form, stretch, first, |block| visit(PageId::new(relation, block)));
+            part = self.words().load(at + part::SIBLING, Relaxed) as u32;
+        }
+    }
+
     /// The first answer of `find` for the parts of the scan that are of the relation of `blocks`.
     fn first_part<T>(&self, scan: &Scan<'_>, blocks: Blocks, find: impl Fn(PartPages) -> Option<T>) -> Option<T> {
         let mut part = scan.first_part();

@@ -20,9 +20,7 @@ use super::pages::{self, Extent};
 use super::records::{BITSET, CHUNKS, CORRELATED, HEADER_WORDS, KINDS, MAGIC, MAX_LENGTH, RUNS, bucket, header, part};
 use super::scan::{Scan, Slot};
 use super::words::{NIL, Words, join, split};
-use super::{
-    Expectation, FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec,
-};
+use super::{FormatError, Pages, PagesFault, Part, Predictor, PredictorConfig, RegisterError, Run, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
@@ -160,7 +158,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
 
     /// Registers a scan that runs. Expected scans give way to it.
     fn register_running(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
-        let done = self.with_room(None, |registry| registry.try_register(scan, unordered, (now, None)));
+        let done = self.with_room(|registry| registry.try_register(scan, unordered, now));
         done.inspect_err(|error| self.count_refusal(error))
     }
 
@@ -173,12 +171,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
         }
     }
 
-    pub(super) fn try_register(
-        &mut self,
-        scan: &ScanSpec<'_>,
-        unordered: bool,
-        begins: (Tick, Option<Expectation>),
-    ) -> Result<ScanId, RegisterError> {
+    fn try_register(&mut self, scan: &ScanSpec<'_>, unordered: bool, now: Tick) -> Result<ScanId, RegisterError> {
         if scan.kind.0 >= KINDS {
             return Err(RegisterError::BadKind { kind: scan.kind.0 });
         }
@@ -205,7 +198,7 @@ impl<M: AsRef<[AtomicU64]> + Clone> Registry<M> {
             }
         })?;
         words.store(header::FREE_SCAN, u64::from(record.next_free()), Relaxed);
-        record.fill(scan, parts, chunks.map(Chunks::pack), self.kind_pace(scan), begins);
+        record.fill(scan, parts, chunks.map(Chunks::pack), self.kind_pace(scan), now);
         self.show(record, parts.0);
         Ok(id)
     }

@@ -469,14 +469,14 @@ impl Slot<'_> {
         (first_part, parts): (u32, u32),
         chunks: Option<u64>,
         pace: f64,
-        (now, expected): (Tick, Option<Expectation>),
+        now: Tick,
     ) {
         let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
         store(LENGTH, scan.length);
         let order = if chunks.is_some() { UNORDERED } else { Order::of(scan).bits() };
         store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
         store(PARTS, u64::from(parts));
-        self.begin(chunks, pace, now, expected);
+        self.begin(chunks, pace, now, None);
     }
 
     /// Writes what changes when a scan begins, or is expected to: it has done nothing yet.

@@ -89,6 +89,14 @@ pub(crate) fn of_session(ctx: &SessionContext, asker: Asker) -> SessionContext {
     ctx
 }
 
+/// Before a statement runs: what the session has set of the options that it runs with.
+pub(crate) fn apply_settings(ctx: &SessionContext) {
+    let asker = ctx.state_ref().read().config().get_extension::<Asker>();
+    if let Some(asker) = asker {
+        pagecast_sql::set_again_in(ctx, asker.settings.lock().again_in());
+    }
+}
+
 /// What is asked of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Asks {

@@ -22,7 +22,7 @@ use datafusion::catalog::{MemorySchemaProvider, SchemaProvider};
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
 
-pub(super) use live::{Asker, of_session};
+pub(super) use live::{Asker, apply_settings, of_session};
 pub(super) use made::Made;
 pub(super) use tables::{has, is_empty};
 pub(super) use types::in_sql;

@@ -1,6 +1,6 @@
 //! Workloads made by rule and seed, each after one that the literature measures.
 //!
-//! A generator writes down what each stream does, one thing after the other; [`interleave`] merges
+//! A generator writes down what each stream does, one thing after the other; `interleave` merges
 //! the streams in logical time with every request a hit. The trace keeps streams, paces and waits,
 //! so that a replay in logical time can interleave them anew.
 

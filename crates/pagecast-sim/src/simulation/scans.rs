@@ -159,7 +159,7 @@ impl Known {
     fn begins(&mut self, registration: &Registration, registry: &mut Registry<Memory>, now: Tick) {
         self.forecast().review(registry, now);
         if let (Some(fingerprint), Some((table, _))) = (registration.template, registration.parts.first()) {
-            let query = Query { fingerprint, table: u64::from(table.0) };
+            let query = Query { fingerprint, table: u64::from(table.0), again_in: 0 };
             self.forecast().begins(query, registry, now);
         }
     }

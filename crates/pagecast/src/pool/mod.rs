@@ -230,6 +230,17 @@ impl Pool {
         scans
     }
 
+    /// Of the pages that a registered or expected scan reads: how many are in memory, and how many
+    /// they are. Looks at each, so that it is for views.
+    pub fn in_memory(&self, scan: ScanId) -> (u64, u64) {
+        let (mut resident, mut pages) = (0, 0);
+        self.0.predictor.pages(scan, |page| {
+            pages += 1;
+            resident += u64::from(self.0.cache.is_resident(page));
+        });
+        (resident, pages)
+    }
+
     /// The queries that the pool knows to come back, in no order; none without
     /// [`forecast=on`](PolicySpec::forecasts). At most 1,024 are known at a time.
     pub fn templates(&self) -> Vec<Template> {

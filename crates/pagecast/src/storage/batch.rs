@@ -237,7 +237,7 @@ pub(crate) fn write_all(storage: &dyn Storage, writes: &mut [Storing<'_>]) {
     storage.serve(&mut || Some(Box::new(rest.next()?)));
 }
 
-/// Writes all of `bytes`, however the storage cuts its answers; see [`Storing`].
+/// Writes all of `bytes`, however the storage cuts its answers; see `Storing`.
 pub fn write_full(storage: &dyn Storage, offset: u64, bytes: &[u8]) -> io::Result<()> {
     let mut write = Storing::new(storage, offset, bytes);
     run_alone(storage, Box::new(&mut write));

@@ -46,6 +46,28 @@ typedef struct PredictorView
 	uint64_t	started;
 } PredictorView;
 
+/* The places for statements that come back: predictor_templates_bytes() of shared memory, zeros at
+ * first. `start` is the second since the epoch at which the clock of the caller was 0. */
+typedef struct PredictorTemplates
+{
+	void	   *at;
+	uint64_t	start;
+} PredictorTemplates;
+
+/* Times in seconds since the epoch. */
+typedef struct PredictorTemplate
+{
+	uint64_t	fingerprint;
+	uint64_t	scan;			/* that is expected, if one is */
+	uint64_t	length;			/* of its axis; 0: none is expected */
+	double		due;			/* 0: no run is expected */
+	double		last;			/* when the last run began */
+	double		trust;			/* 0 to 1: share of the forecasts that came true, the later ones weighing more */
+	uint32_t	runs;
+	uint32_t	came;			/* forecasts that came true */
+	uint32_t	failed;			/* and those that did not */
+} PredictorTemplate;
+
 typedef enum PredictorStatus
 {
 	PREDICTOR_OK = 0,
@@ -148,6 +170,29 @@ extern bool predictor_marked(PredictorMemory memory, uint32_t relation, uint32_t
 
 extern bool predictor_view(PredictorMemory memory, uint64_t scan, PredictorView *view);
 extern uint64_t predictor_next_access(PredictorMemory memory, uint32_t relation, uint32_t block, uint64_t now);
+
+extern size_t predictor_templates_bytes(void);
+extern void predictor_templates_format(PredictorTemplates templates);
+
+/* Lock. A statement begins to read a table: from now on the run after this one is expected, in
+ * `again_in` seconds if that is not 0. */
+extern void predictor_begins(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint32_t table,
+							 uint32_t again_in, uint64_t now);
+
+/* Lock. As predictor_finish(), for a scan that has read all its blocks: it is expected again. */
+extern bool predictor_ends(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint64_t scan,
+						   uint64_t now);
+
+/* Lock. Trusts statements less that are overdue, and says whether any is expected. To be called now
+ * and then. */
+extern bool predictor_review(PredictorMemory memory, PredictorTemplates templates, uint64_t now);
+
+/* Lock. Whether the statement was known. */
+extern bool predictor_forget(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint64_t now);
+
+/* Lock. The statement of a place, counted from 0: 1 if one has it, 0 if none, -1 behind the last
+ * place. */
+extern int	predictor_template(PredictorMemory memory, PredictorTemplates templates, size_t place, PredictorTemplate *view);
 
 /* Decides which `victims` of the buffers the hand is to take. */
 extern void predictor_choose(PredictorMemory memory, PredictorCandidate *buffers, size_t count, size_t victims,

@@ -7,6 +7,7 @@
 #![no_std]
 
 mod cooperation;
+mod forecast;
 mod pointers;
 
 use pagecast_core::oracle::{Oracle, Question};

@@ -7,6 +7,8 @@
 
 use core::sync::atomic::AtomicU64;
 
+use pagecast_core::forecast::{TEMPLATES, Template};
+
 /// The predictor's memory: shared between processes, mapped at the same place in all of them.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -24,6 +26,26 @@ impl Memory {
         // SAFETY: (P1); an atomic has the size and alignment of its word on every target that has
         // it.
         unsafe { core::slice::from_raw_parts(self.at.cast::<AtomicU64>(), self.words) }
+    }
+}
+
+/// The places for statements that come back, in memory that is shared and that begins as zeros.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Templates {
+    at: *mut Template,
+    start: u64,
+}
+
+impl Templates {
+    /// All of them, for who holds the lock; none where there is no memory.
+    pub(crate) fn places(self) -> &'static mut [Template] {
+        values_mut(self.at, TEMPLATES)
+    }
+
+    /// Seconds since the epoch at tick 0.
+    pub(crate) fn start(self) -> u64 {
+        self.start
     }
 }
 

@@ -39,7 +39,7 @@ use order::Order;
 /// Predictive replacement.
 ///
 /// Invariant (I1): without history a resident page's word holds the time of its last use; with it,
-/// see [`Learned`].
+/// see `Learned`.
 #[derive(Debug)]
 pub struct Predictive {
     samples: AtomicU32,
