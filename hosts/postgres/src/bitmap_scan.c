@@ -18,7 +18,8 @@
  * Cost: two stores and a call for each tuple, about a microsecond for each block; nothing while the
  * scan rests. A bitmap of fewer than LEAST_BLOCKS blocks is not worth it and runs as always.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
+#include "sampling.h"
 
 #include "access/tableam.h"
 #include "executor/instrument.h"

@@ -2,7 +2,8 @@
  * Where plans start: each scan of the plan that can be told of gets its observer. And where they
  * run and end, for those that a timer observes.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
+#include "sampling.h"
 
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"

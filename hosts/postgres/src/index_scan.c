@@ -31,7 +31,7 @@
  * Cost: two stores and a compare for each entry; for each change of block, about 0.1 microseconds;
  * nothing while the scan rests. 16 bytes for each mark.
  */
-#include "pg_pagecast.h"
+#include "sampling.h"
 
 #include "access/genam.h"
 #include "access/heapam.h"

@@ -1,7 +1,7 @@
 /*
  * Loading: settings, shared memory, hooks.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
 
 #include "fmgr.h"
 #include "miscadmin.h"

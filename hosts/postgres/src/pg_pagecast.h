@@ -241,17 +241,6 @@ extern bool scan_has_ended(uint64 scan);
 extern void registration_reset_counts(void);
 extern void registration_suspend_idle(uint64 now);
 
-/* recurring.c */
-extern void recurring_name(Registration *registration, const PlanState *node, List *which);
-extern void recurring_begins(const Registration *registration, ScanSlot *slot, uint64 now);
-extern bool recurring_ends(const ScanSlot *slot, uint64 now);
-extern void recurring_review(uint64 now);
-extern void recurring_query_ends(void);
-extern size_t recurring_size(void);
-extern void recurring_format(void);
-extern int	recurring_view(size_t place, PredictorTemplate *view, ScanSlot *slot);
-extern bool recurring_forget(uint64 statement);
-
 /* relation_counts.c */
 extern void relation_counts_add(Oid relation, uint64 hits, uint64 reads, uint64 saved);
 extern uint32 relation_counts_copy(RelationCounts *copy);
@@ -331,43 +320,6 @@ extern void node_call_arm(NodeCall *call);
 extern void node_call_replace(NodeCall *call, ExecProcNodeMtd tuple);
 extern NodeCall *node_call_of(PlanState *node);
 extern void node_call_remove(NodeCall *call);
-
-/* sampling.c */
-typedef struct SampledScan SampledScan;
-
-typedef struct SampledScanRoutine
-{
-	void		(*look) (SampledScan *scan);	/* where it is; in a signal handler */
-	/* whether it has read all its blocks; in a signal handler too */
-	bool		(*has_ended) (const SampledScan *scan);
-	void		(*end) (SampledScan *scan);	/* before its registration ends, or its query; may be NULL */
-} SampledScanRoutine;
-
-struct SampledScan
-{
-	SampledScan *next;
-	const EState *state;		/* of its query */
-	Registration *registration;
-	const SampledScanRoutine *routine;
-};
-
-extern void sampling_begin(SampledScan *scan, EState *state, Registration *registration, const SampledScanRoutine *routine);
-extern void sampling_stop(SampledScan *scan);
-extern void sampling_finish_ended(void);
-extern bool sampling_run(const EState *state);
-extern void sampling_rest(bool ran);
-extern void sampling_end(const EState *state);
-
-/* Since when an observed scan has found all its blocks, and nothing was evicted for any. */
-typedef struct Calm
-{
-	int64		reads;			/* of this process, until then */
-	uint64		frontier;
-	uint32		blocks;			/* come to since then */
-} Calm;
-
-extern bool calm_lasts(const Calm *calm);
-extern bool calm_has_come(Calm *calm);
 
 /* index_order.c */
 typedef struct IndexOrder

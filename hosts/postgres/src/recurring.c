@@ -18,7 +18,7 @@
  * (steering.c).
  * Memory: 128 kB, and a place among `max_scans` for each statement.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
 
 #include <time.h>
 
@@ -151,14 +151,15 @@ recurring_name(Registration *registration, const PlanState *node, List *which)
 	registration->statement = Max(literals.hash, 1);
 }
 
-/* Under the lock: the statement of a scan that has its place begins. */
+/* Under the lock: the statement of a scan that has its place begins, once. */
 void
-recurring_begins(const Registration *registration, ScanSlot *slot, uint64 now)
+recurring_begins(Registration *registration, ScanSlot *slot, uint64 now)
 {
 	if (registration->statement == 0 || slot->statement != 0)
 		return;
 	slot->statement = registration->statement;
 	slot->queryid = registration->queryid;
+	registration->statement = 0;
 	predictor_begins(predictor, templates(), slot->statement, slot->name, pagecast_again_in, now);
 }
 

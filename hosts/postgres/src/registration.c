@@ -15,7 +15,7 @@
  * owner finds out from registration_reach() and registers it again. Likewise a scan whose process
  * is gone without a trace, which PostgreSQL does not let happen short of a restart.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
 
 #include <time.h>
 

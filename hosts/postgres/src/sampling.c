@@ -18,7 +18,7 @@
  * Source: ours; the paper's server reports at each block. Cost: two system calls for each run of
  * such a query, a microsecond or two every SAMPLE_MS, and nothing for all other queries.
  */
-#include "pg_pagecast.h"
+#include "sampling.h"
 
 #include "access/xact.h"
 #include "utils/timeout.h"

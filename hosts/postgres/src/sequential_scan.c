@@ -20,7 +20,8 @@
  * Cost: a microsecond or two a scan, and as much at each look. It steers nobody's hand: most of its
  * reads go through its ring.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
+#include "sampling.h"
 
 #include "access/tableam.h"
 #include "catalog/catalog.h"

@@ -1,7 +1,7 @@
 /*
  * What the views read.
  */
-#include "pg_pagecast.h"
+#include "recurring.h"
 
 #include "fmgr.h"
 #include "funcapi.h"

@@ -190,8 +190,8 @@ extern bool predictor_review(PredictorMemory memory, PredictorTemplates template
 /* Lock. Whether the statement was known. */
 extern bool predictor_forget(PredictorMemory memory, PredictorTemplates templates, uint64_t fingerprint, uint64_t now);
 
-/* Lock. The statement of a place, counted from 0: 1 if one has it, 0 if none, -1 behind the last
- * place. */
+/* While nobody has the lock: the statement of a place, counted from 0. 1 if one has it, 0 if none,
+ * -1 behind the last place. */
 extern int	predictor_template(PredictorMemory memory, PredictorTemplates templates, size_t place, PredictorTemplate *view);
 
 /* Decides which `victims` of the buffers the hand is to take. */

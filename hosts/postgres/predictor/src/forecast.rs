@@ -88,7 +88,7 @@ pub extern "C" fn predictor_forget(memory: Memory, templates: Templates, fingerp
 #[unsafe(no_mangle)]
 /// The statement of a place, counted from 0: 1 if one has it, 0 if none, -1 behind the last place.
 pub extern "C" fn predictor_template(memory: Memory, templates: Templates, place: usize, view: *mut View) -> i32 {
-    let Some(template) = templates.places().get(place) else { return -1 };
+    let Some(template) = templates.seen().get(place) else { return -1 };
     if !template.is_taken() {
         return 0;
     }

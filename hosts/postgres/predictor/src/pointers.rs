@@ -43,6 +43,11 @@ impl Templates {
         values_mut(self.at, TEMPLATES)
     }
 
+    /// All of them, for who only looks, with others, under the shared lock.
+    pub(crate) fn seen(self) -> &'static [Template] {
+        values(self.at, TEMPLATES)
+    }
+
     /// Seconds since the epoch at tick 0.
     pub(crate) fn start(self) -> u64 {
         self.start
