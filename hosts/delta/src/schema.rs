@@ -68,6 +68,8 @@ pub(crate) fn bound(value: &Value, kind: &DataType, upper: bool) -> Option<Scala
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::*;
 
     #[test]
