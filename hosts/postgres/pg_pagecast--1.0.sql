@@ -92,14 +92,14 @@ COMMENT ON VIEW pg_pagecast_expected IS 'scans of statements that may come back:
 COMMENT ON COLUMN pg_pagecast_expected.statement IS 'its name for pg_pagecast_forget(); a scan of other literals has another, but for dates, which count by their age';
 COMMENT ON COLUMN pg_pagecast_expected.queryid IS 'as in pg_stat_statements; this and the next two are null while no run is expected';
 COMMENT ON COLUMN pg_pagecast_expected.relation IS 'table that is read; null in another database';
-COMMENT ON COLUMN pg_pagecast_expected.kind IS 'bitmap, sequential or cooperative, as in pg_pagecast_scans';
+COMMENT ON COLUMN pg_pagecast_expected.kind IS 'bitmap or sequential, as in pg_pagecast_scans';
 COMMENT ON COLUMN pg_pagecast_expected.last_run IS 'when the last run began';
 COMMENT ON COLUMN pg_pagecast_expected.expected IS 'when the next is expected; null after the first run, and where it has failed to come';
 COMMENT ON COLUMN pg_pagecast_expected.trust IS '0 to 1: share of the forecasts that came true, the later ones weighing more; nothing is kept below 0.1';
 COMMENT ON COLUMN pg_pagecast_expected.runs IS 'runs that were seen';
 COMMENT ON COLUMN pg_pagecast_expected.came IS 'forecasts that came true';
 COMMENT ON COLUMN pg_pagecast_expected.failed IS 'forecasts that did not';
-COMMENT ON COLUMN pg_pagecast_expected.blocks IS 'blocks that the next run is expected to read; of a cooperative scan chunks; null while none is expected';
+COMMENT ON COLUMN pg_pagecast_expected.blocks IS 'blocks that the next run is expected to read; null while none is expected';
 COMMENT ON COLUMN pg_pagecast_expected.database IS 'oid of the database';
 
 COMMENT ON VIEW pg_pagecast_stats IS 'counters since stats_reset, and the scans registered now';

@@ -11,7 +11,8 @@
  * on.
  *
  * Suits reports that read a part of the pool by bitmap scans, beside others that fill it in
- * between. What a stock server reads through a ring of buffers is not there to be kept.
+ * between. What a stock server reads through a ring of buffers is not there to be kept, and what
+ * scans read together chunk_memory.c keeps.
  *
  * Cost: a look at the literals for each scan that is registered; at the end of a query whose
  * process has read blocks, and while something is expected, a look at the clock's hand

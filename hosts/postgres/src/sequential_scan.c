@@ -179,9 +179,9 @@ begin(NodeCall *call)
 		node->ss.ss_currentScanDesc = table_beginscan(node->ss.ss_currentRelation, node->ss.ps.state->es_snapshot, 0, NULL);
 	if (!pagecast_enabled || ScanDirectionIsBackward(node->ss.ps.state->es_direction))
 		return;
-	recurring_name(&observed->registration, &node->ss.ps, NIL);
 	if (observed->may_cooperate && cooperative_scan_begin(&observed->cooperative, call, &observed->registration, observed->gather))
 		return;
+	recurring_name(&observed->registration, &node->ss.ps, NIL);
 	if (!register_scan(observed))
 		return;
 	observed->place = 0;

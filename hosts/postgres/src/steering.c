@@ -340,6 +340,7 @@ make_room(int64 blocks)
 void
 make_room_for_expected(int64 blocks)
 {
-	if (pagecast_mode != MODE_CLOCK && !stands_aside())
+	/* Where buffers are free the hand stands still. */
+	if (pagecast_mode != MODE_CLOCK && !have_free_buffer() && !stands_aside())
 		choose_victims(blocks);
 }
