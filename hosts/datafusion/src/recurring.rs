@@ -8,6 +8,7 @@
 //! What is expected is what the last run has read. Files that came since are so from the first run
 //! that reads them.
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -15,9 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::common::config::{ConfigExtension, ConfigOptions};
-use datafusion::common::extensions_options;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, config_datafusion_err, config_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
 use datafusion::physical_expr::PhysicalExpr;
@@ -27,17 +28,48 @@ use pagecast::Pool;
 use pagecast::forecast::Query;
 use parking_lot::Mutex;
 
-extensions_options! {
-    /// Options of a session that has a pool, as [`in_order`](crate::in_order) gives it them.
-    pub struct RecurringOptions {
-        /// Seconds from the start of a query to that of its next run, where whoever asks knows, as
-        /// a scheduler does: `SET pagecast.again_in = 3600`. 0, the default: that is learned.
-        pub again_in: u32, default = 0
-    }
+/// Options of a session that has a pool, as [`install`](crate::install) gives it them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecurringOptions {
+    /// Seconds from the start of a query to that of its next run, where whoever asks knows, as a
+    /// scheduler does: `SET pagecast.again_in = 3600`. 0, the default: that is learned.
+    pub again_in: u32,
 }
+
+const AGAIN_IN: &str = "again_in";
 
 impl ConfigExtension for RecurringOptions {
     const PREFIX: &'static str = "pagecast";
+}
+
+impl ExtensionOptions for RecurringOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(*self)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        if key != AGAIN_IN {
+            return config_err!("pagecast.{key}: there is pagecast.{AGAIN_IN} alone");
+        }
+        let seconds = value.trim().parse();
+        let wrong = |_| config_datafusion_err!("pagecast.{AGAIN_IN}: `{value}` is no number of seconds, as 3600");
+        self.again_in = seconds.map_err(wrong)?;
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let description = "seconds after which the queries of the session come again; 0: that is learned";
+        let key = format!("{}.{AGAIN_IN}", Self::PREFIX);
+        vec![ConfigEntry { key, value: Some(self.again_in.to_string()), description }]
+    }
 }
 
 const DAY: i64 = 86_400;
@@ -237,6 +269,21 @@ mod tests {
         let config = scan_of(&plan).unwrap();
         let source = config.file_source();
         query_at(&config, source.downcast_ref().unwrap(), day * DAY + DAY / 2).fingerprint
+    }
+
+    #[test]
+    fn who_says_when_a_query_comes_again_says_seconds() {
+        let mut options = ConfigOptions::new();
+        options.extensions.insert(RecurringOptions::default());
+        options.set("pagecast.again_in", "3600").unwrap();
+        assert_eq!(options.extensions.get(), Some(&RecurringOptions { again_in: 3600 }));
+        for (key, value, said) in [("again_in", "soon", "`soon` is no number"), ("again", "1", "pagecast.again: ")] {
+            let error = options.set(&format!("pagecast.{key}"), value).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let entries = options.entries();
+        let shown = entries.iter().find(|entry| entry.key == "pagecast.again_in").unwrap();
+        assert_eq!(shown.value.as_deref(), Some("3600"));
     }
 
     #[tokio::test]
