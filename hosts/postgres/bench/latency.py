@@ -167,8 +167,15 @@ def dump(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
 def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
     """Percentiles of the latency of pgbench's transactions in milliseconds, without those of the
     first two seconds."""
+    latencies = pgbench(cluster, "tpcb-like", given, seed, given.seconds + 2, 2)
+    return {f"p{percent}": value for percent, value in latencies.items()}
+
+
+def pgbench(cluster: Cluster, script: str, given: argparse.Namespace, seed: int, seconds: int, first: float) -> dict[int, float]:
+    """Runs pgbench for so many seconds, by the clients and at the rate that were given: percentiles
+    of its transactions' latency in milliseconds, without those of the `first` seconds."""
     log = cluster.folder / "transactions"
-    command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", "tpcb-like", "-c", str(given.clients), "-T", str(given.seconds + 2),
+    command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", script, "-c", str(given.clients), "-T", str(seconds),
                f"--rate={given.rate}", f"--random-seed={seed}", "--log", f"--log-prefix={log}"]
     process = subprocess.Popen(cluster.as_user(command), env=cluster.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     _, said = process.communicate()
@@ -178,10 +185,10 @@ def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict
     lines = [list(map(int, line.split()[:6])) for line in path.read_text().splitlines()]
     path.unlink()
     # Its log says when each ended, in seconds and microseconds.
-    begun = [(seconds + microseconds / 1e6 - took / 1e6, took / 1000) for _, _, took, _, seconds, microseconds in lines]
-    first = min(start for start, _ in begun)
-    latencies = sorted(took for start, took in begun if start >= first + 2)
-    return {f"p{percent}": latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}
+    begun = [(at + microseconds / 1e6 - took / 1e6, took / 1000) for _, _, took, _, at, microseconds in lines]
+    counted = min(start for start, _ in begun) + first
+    latencies = sorted(took for start, took in begun if start >= counted)
+    return {percent: latencies[len(latencies) * percent // 100] for percent in _PERCENTILES}
 
 
 _JOBS = {"tpcb": transactions, "dump": dump}

@@ -11,7 +11,6 @@ run in CI.
 import argparse
 import json
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.__main__ import size
+from bench.latency import pgbench
 from bench.measure import VARIANTS
 from cluster import Cluster, Installation, Limits, ServerFailed, find_with_pagecast
 from cluster.limits import forget_cached
@@ -141,7 +141,7 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, seed: int) ->
     threads = [threading.Thread(target=report, args=(number,)) for number in range(given.reports)]
     for thread in threads:
         thread.start()
-    latencies = transactions(cluster, given, seed)
+    latencies = pgbench(cluster, given.script, given, seed, int(given.rounds * given.every), _FIRST * given.every)
     for thread in threads:
         thread.join()
     read = cluster.limits.device_bytes() - device[0]
@@ -152,26 +152,8 @@ def run(cluster: Cluster, variant: str, given: argparse.Namespace, seed: int) ->
             print(session.records("select * from pg_pagecast_stats"), session.records("select expected - last_run as gap, trust, runs, came, failed, blocks from pg_pagecast_expected"))
     cluster.stop()
     return {"report_s": statistics.median(seconds for seconds, _ in took), "report_max_s": max(seconds for seconds, _ in took),
-            "report_blocks": statistics.mean(blocks for _, blocks in took), "pgbench_reads": missed, "pgbench_found": found, "device_mib": read / (1 << 20), **latencies}
-
-
-def transactions(cluster: Cluster, given: argparse.Namespace, seed: int) -> dict:
-    """Percentiles of the latency of pgbench's transactions in milliseconds, once reports count."""
-    log = cluster.folder / "transactions"
-    command = [str(cluster.installation.program("pgbench")), "-n", "-M", "prepared", "-b", given.script, "-c", str(given.clients), "-T", str(int(given.rounds * given.every)),
-               f"--rate={given.rate}", f"--random-seed={seed}", "--log", f"--log-prefix={log}"]
-    process = subprocess.Popen(cluster.as_user(command), env=cluster.environment(), cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    _, said = process.communicate()
-    if process.returncode != 0:
-        raise ServerFailed(f"pgbench ended with status {process.returncode}: {said.strip()}")
-    path = log.with_name(f"{log.name}.{process.pid}")
-    lines = [list(map(int, line.split()[:6])) for line in path.read_text().splitlines()]
-    path.unlink()
-    # Its log says when each ended, in seconds and microseconds.
-    begun = [(seconds + microseconds / 1e6 - took / 1e6, took / 1000) for _, _, took, _, seconds, microseconds in lines]
-    first = min(start for start, _ in begun)
-    latencies = sorted(took for start, took in begun if start >= first + _FIRST * given.every)
-    return {f"p{percent}_ms": latencies[len(latencies) * percent // 100] for percent in (50, 99)}
+            "report_blocks": statistics.mean(blocks for _, blocks in took), "pgbench_reads": missed, "pgbench_found": found, "device_mib": read / (1 << 20),
+            **{f"p{percent}_ms": value for percent, value in latencies.items()}}
 
 
 if __name__ == "__main__":
