@@ -1,5 +1,5 @@
-"""Reports on a streaming replica while its primary works, with pg_pagecast on the replica alone over
-a stock replica, in pairs.
+"""Reports on a streaming replica while its primary works, with pg_pagecast on the replica alone
+over a stock replica, in pairs.
 
 The primary runs pgbench's TPC-B at a fixed rate, and the replica replays it. Streams report on the
 replica over a table of 3.3 times its buffers, by sequential scans, each the same list of queries.
@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,12 +23,14 @@ from bench import facts
 from bench.__main__ import size
 from bench.measure import Bench
 from bench.report import results
-from cluster import Cluster, Installation, ServerFailed, find_with_pagecast
+from cluster import Cluster, Installation, ServerFailed, SqlError, find_with_pagecast
 
 _TABLE = 3.3
-# Rows that a report still needs are not removed on the primary, as people have it for reports.
+# What a report still needs is not removed on the primary, which knows it by a slot. Otherwise the
+# replica would end the report, or stop its replay.
 _SETTINGS = {"hot_standby_feedback": "on"}
-_PRIMARY = {"autovacuum": "off", "synchronous_commit": "off", "wal_keep_size": "4GB", "checkpoint_timeout": "1h", "max_connections": 60}
+_SLOT = ("--create-slot", "--slot=reports")
+_PRIMARY = {"autovacuum": "off", "synchronous_commit": "off", "checkpoint_timeout": "1h", "max_connections": 60}
 _FIGURES = ("device_bytes", "blocks", "wall_s", "mean_latency_s", "max_latency_s", "cpu_s")
 
 
@@ -40,8 +43,8 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=100, help="transactions a second on the primary; default 100")
     parser.add_argument("--scale", type=int, default=10, help="of pgbench's tables; default 10, 150 MB")
     parser.add_argument("--shared-buffers", type=size, default=size("96MiB"), help="of the replica")
-    parser.add_argument("--memory", type=size, default=size("256MiB"), help="of the replica with the kernel's cache for it")
-    parser.add_argument("--bandwidth", type=size, default=size("200MiB"), help="reads a second from the replica's device")
+    parser.add_argument("--memory", type=size, default=size("192MiB"), help="of the replica with the kernel's cache for it")
+    parser.add_argument("--bandwidth", type=size, default=size("100MiB"), help="reads a second from the replica's device")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("target/bench/postgres-replica.json"))
     given = parser.parse_args()
@@ -50,7 +53,7 @@ def main() -> int:
         return 0
     try:
         return measure(given, installation)
-    except ServerFailed as problem:
+    except (ServerFailed, SqlError) as problem:
         print(f"replica: {problem}", file=sys.stderr)
         return 1
 
@@ -61,7 +64,8 @@ def measure(given: argparse.Namespace, installation: Installation) -> int:
     with ExitStack() as stack:
         primary = stack.enter_context(Cluster(installation, _PRIMARY))
         load(primary, given)
-        replica = stack.enter_context(Cluster(installation)).follow(primary)
+        replica = stack.enter_context(Cluster(installation, _SETTINGS)).follow(primary, *_SLOT)
+        meet(primary, replica)
         bench = Bench(installation, replica.folder, 0, given.shared_buffers, given.memory, given.bandwidth, _SETTINGS)
         for number in range(given.pairs):
             order = ["stock", "cooperative"] if number % 2 == 0 else ["cooperative", "stock"]
@@ -84,6 +88,15 @@ def load(primary: Cluster, given: argparse.Namespace) -> None:
         session.execute("create extension pg_pagecast")
         session.execute("vacuum (freeze, analyze)")
         session.execute("checkpoint")
+
+
+def meet(primary: Cluster, replica: Cluster) -> None:
+    """Lets the primary learn what the replica needs, before it has rows to remove."""
+    replica.start()
+    with primary.connect() as session:
+        while session.value("select count(xmin) from pg_replication_slots") == "0":
+            time.sleep(0.1)
+    replica.stop()
 
 
 def run(bench: Bench, primary: Cluster, variant: str, given: argparse.Namespace, seed: int) -> dict:

@@ -1,5 +1,5 @@
-//! Multiples and parts of intervals, as `interval '5 minutes' * 3`. DataFusion refuses them while it
-//! plans, so they become calls before it looks at their types.
+//! Multiples and parts of intervals, as `interval '5 minutes' * 3`. DataFusion refuses them while
+//! it plans, so they become calls before it looks at their types.
 //!
 //! As in PostgreSQL, a part of a month is days of a month of 30, and a part of a day is time.
 
