@@ -113,10 +113,10 @@ test-dist: ## each part of the release in an empty place, and three lines there
 lint-dist: ## workflows, images and scripts of the release; crates can be packed; seconds
 	bash dist/lint.sh
 
-# As whoever installs them from a registry compiles them: DataFusion once more, minutes.
-PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-tables pagecast-delta pagecast-cluster pagecast-sql pagecast-server pagecast-cli
+# As whoever installs them from a registry compiles them: DataFusion once more, minutes. Manifests
+# say which crates these are; cargo finds the order.
 package: ## the crates that are to be published, packed and compiled from that
-	CARGO_PROFILE_DEV_DEBUG=0 cargo package --locked $(addprefix -p ,$(PUBLISHED)) $(ARGS)
+	CARGO_PROFILE_DEV_DEBUG=0 cargo publish --workspace --dry-run --locked $(ARGS)
 
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
 DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml
