@@ -9,28 +9,25 @@ use datafusion::common::DataFusionError;
 use delta_kernel::engine::arrow_conversion::TryFromKernel;
 use delta_kernel::schema::{DataType as KernelType, StructType};
 use delta_kernel::snapshot::Snapshot;
+use delta_kernel::table_features::ColumnMappingMode;
+use pagecast_tables::{Column, TableColumns, as_type};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::{DeltaError, Result};
-use crate::mapping::as_type;
 
 /// The columns of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
-    /// In the table's order.
-    pub(crate) all: SchemaRef,
-    /// The same by the names that they have in the log and in files.
+    /// As queries name them, and how files have them.
+    pub(crate) table: TableColumns,
+    /// In the table's order, by the names that they have in the log and in files.
     stored: SchemaRef,
-    /// Those that are in the files.
+    /// Those of them that are in the files.
     pub(crate) in_files: SchemaRef,
     /// The same with the ids that files have of them, where columns are mapped.
     pub(crate) written: SchemaRef,
     /// Those whose values are in the log.
     pub(crate) partitions: Fields,
-    /// Where each is among those of the files and, behind them, the partition columns.
-    pub(crate) places: Vec<usize>,
-    /// Whether these are other names than those of queries.
-    pub(crate) mapped: bool,
 }
 
 impl Columns {
@@ -39,38 +36,42 @@ impl Columns {
         let (all, with_ids) = (arrow(root, &table.logical_schema())?, arrow(root, &table.physical_schema())?);
         let (all, stored) = (plain_all(&all, false), plain_all(&with_ids, false));
         let names = table.logical_partition_columns();
-        let is_partition = |field: &FieldRef| names.contains(field.name());
-        let pairs = || all.fields().iter().zip(stored.fields());
         let inside = |stored: &Schema| -> SchemaRef {
-            let pairs = all.fields().iter().zip(stored.fields()).filter(|(field, _)| !is_partition(field));
+            let pairs = all.fields().iter().zip(stored.fields());
+            let pairs = pairs.filter(|(field, _)| !names.contains(field.name()));
             Arc::new(Schema::new(pairs.map(|(_, stored)| Arc::clone(stored)).collect::<Fields>()))
         };
         let (in_files, written) = (inside(&stored), inside(&plain_all(&with_ids, true)));
         let partition = |name: &String| {
-            let stored = pairs().find(|(field, _)| field.name() == name).map(|(_, stored)| Arc::clone(stored));
+            let stored = all.fields().find(name).map(|(place, _)| Arc::clone(&stored.fields()[place]));
             stored.ok_or_else(|| {
                 DeltaError::broken(root, None, format!("the log names a partition column that is none: {name}"))
             })
         };
         let partitions = names.iter().map(partition).collect::<Result<_>>()?;
-        let mut next = 0..;
-        let place = |field: &FieldRef| match names.iter().position(|name| name == field.name()) {
-            Some(partition) => in_files.fields().len() + partition,
-            None => next.next().unwrap_or_default(),
-        };
-        let places = all.fields().iter().map(place).collect();
-        let mapped = pairs().any(|(field, stored)| field != stored);
-        let (all, stored) = (Arc::new(all), Arc::new(stored));
-        Ok(Self { all, stored, in_files, written, partitions, places, mapped })
+        let mapped = all != stored;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut columns = TableColumns::new(Arc::new(all), &names)?;
+        if mapped {
+            let by_id = table.table_properties().column_mapping_mode == Some(ColumnMappingMode::Id);
+            let fields = if by_id { &written } else { &in_files };
+            columns = columns.found_as(fields.fields().iter().map(|field| Column::of_field(field)).collect());
+        }
+        Ok(Self { table: columns, stored: Arc::new(stored), in_files, written, partitions })
+    }
+
+    /// As queries name them, in the table's order.
+    pub(crate) fn all(&self) -> &SchemaRef {
+        self.table.all()
     }
 
     /// Rows of all columns by the names that these have in the log and in files.
     pub(crate) fn to_stored(&self, rows: &RecordBatch) -> Result<RecordBatch> {
-        if !self.mapped {
-            return Ok(rows.clone());
-        }
-        let columns = rows.columns().iter().zip(self.stored.fields());
-        let columns = columns.map(|(column, field)| Ok(as_type(column, field.data_type())?)).collect::<Result<_>>()?;
+        let columns = rows.columns().iter().zip(rows.schema_ref().fields()).zip(self.stored.fields());
+        let stored = |((column, field), stored): ((_, &FieldRef), &FieldRef)| {
+            Ok(as_type(column, stored.data_type(), &Column::of_field(field).parts)?)
+        };
+        let columns = columns.map(stored).collect::<Result<_>>()?;
         Ok(RecordBatch::try_new(Arc::clone(&self.stored), columns).map_err(DataFusionError::from)?)
     }
 }

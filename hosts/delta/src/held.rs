@@ -13,13 +13,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use datafusion::common::Result;
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{DefaultParquetFileReaderFactory, ParquetFileReaderFactory};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use object_store::ObjectStore;
 use parking_lot::{Mutex, RwLock};
-use parquet::arrow::async_reader::AsyncFileReader;
 
 use crate::error;
 use crate::snapshot::Snapshot;
@@ -68,31 +62,6 @@ pub(crate) fn files(root: &Path) -> HashSet<PathBuf> {
         held.files().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())).collect()
     };
     of_table.flat_map(of_version).collect()
-}
-
-/// DataFusion's readers of a scan's files, which hold these.
-#[derive(Debug)]
-pub(crate) struct HoldingReaders {
-    inner: DefaultParquetFileReaderFactory,
-    _held: Arc<Held>,
-}
-
-impl HoldingReaders {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, held: Arc<Held>) -> Self {
-        Self { inner: DefaultParquetFileReaderFactory::new(store), _held: held }
-    }
-}
-
-impl ParquetFileReaderFactory for HoldingReaders {
-    fn create_reader(
-        &self,
-        partition: usize,
-        file: PartitionedFile,
-        metadata_size_hint: Option<usize>,
-        metrics: &ExecutionPlanMetricsSet,
-    ) -> Result<Box<dyn AsyncFileReader + Send>> {
-        self.inner.create_reader(partition, file, metadata_size_hint, metrics)
-    }
 }
 
 #[cfg(test)]

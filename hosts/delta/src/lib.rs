@@ -30,13 +30,12 @@
 //! * `engine`, `actions`: what the library reads and writes the log through.
 //! * `log`: names in the log.
 //! * `protocol`: whether our part of writing knows what the table asks of writers.
-//! * `columns`, `mapping`: columns as queries and as files name them.
+//! * `columns`: columns as queries and as files name them.
 //! * `schema`, `bounds`: new columns, values of the log as Arrow's, and statistics of new files.
 //! * `vector`: deletion vectors, which say what rows of a file are gone.
 //! * `add`, `snapshot`, `table`: a file, a version that has files, and the table that has versions.
-//! * `seen`, `provider`, `scan`: what a session sees, and its scan. It reads the files through
-//!   DataFusion's own Parquet source. Rows that are left are row selections, and so parts of access
-//!   plans: no page without such rows is read.
+//! * `seen`, `provider`, `scan`: what a session sees, and its scan, by the reader of all tables
+//!   (`pagecast_tables`).
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
 //! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
@@ -62,7 +61,6 @@ mod functions;
 mod held;
 mod inside;
 mod log;
-mod mapping;
 mod options;
 mod protocol;
 mod provider;

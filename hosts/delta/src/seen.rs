@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, plan_err};
+use pagecast_tables::with_position;
 
 use crate::error;
 use crate::held::{Held, hold, look_up};
-use crate::scan::with_position;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::Transaction;

@@ -96,7 +96,7 @@ impl ChangeSink {
             if self.change == Change::Delete {
                 continue;
             }
-            let rows = fitted(&named(&batch, &columns.all)?, &columns.all)?;
+            let rows = fitted(&named(&batch, columns.all())?, columns.all())?;
             memory += rows.get_array_memory_size();
             statement.rows.push(rows);
             if memory > table.options.memory {

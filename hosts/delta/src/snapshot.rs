@@ -122,7 +122,7 @@ impl Snapshot {
 
     /// The columns, in the table's order.
     pub fn schema(&self) -> &SchemaRef {
-        &self.columns.all
+        self.columns.all()
     }
 
     /// Rows that a query sees.

@@ -20,12 +20,12 @@ use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
+use pagecast_tables::POSITION;
 
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::functions::{CompactFunction, VacuumFunction};
 use crate::held::{Held, look_up};
 use crate::provider::Changed;
-use crate::scan::POSITION;
 use crate::seen::DeltaTable;
 use crate::session::{Open, Word};
 use crate::sink::Change;

@@ -1,0 +1,85 @@
+//! A file of a version.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use datafusion::common::{DataFusionError, Result, ScalarValue, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
+use object_store::ObjectMeta;
+use object_store::path::Path as StorePath;
+use parquet::arrow::arrow_reader::RowSelection;
+
+/// A file of a version, and what the format knows of it.
+#[derive(Clone, Debug)]
+pub struct TableFile {
+    meta: ObjectMeta,
+    values: Vec<ScalarValue>,
+    statistics: Option<Arc<Statistics>>,
+    first: u64,
+    left: Option<RowSelection>,
+}
+
+impl TableFile {
+    /// A file of this machine of so many bytes, of which all rows are left. A format's files never
+    /// change, so their times do not matter.
+    ///
+    /// # Errors
+    /// The path cannot be one of an object store.
+    pub fn at(path: &Path, bytes: u64) -> Result<Self> {
+        let location =
+            StorePath::from_absolute_path(path).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let last_modified = SystemTime::UNIX_EPOCH.into();
+        Ok(Self::of(ObjectMeta { location, last_modified, size: bytes, e_tag: None, version: None }))
+    }
+
+    /// A file of a store, of which all rows are left.
+    pub fn of(meta: ObjectMeta) -> Self {
+        Self { meta, values: Vec::new(), statistics: None, first: 0, left: None }
+    }
+
+    /// The same with these values of the partition columns, in their order.
+    #[must_use]
+    pub fn with_values(self, values: Vec<ScalarValue>) -> Self {
+        Self { values, ..self }
+    }
+
+    /// The same, of which this is known: of its columns, in the order of the columns in files.
+    /// Bounds hold for all stored rows.
+    #[must_use]
+    pub fn with_statistics(self, statistics: Arc<Statistics>) -> Self {
+        Self { statistics: Some(statistics), ..self }
+    }
+
+    /// The same. Its first row has this number among the rows of the version, which who asks for the
+    /// positions of rows needs.
+    #[must_use]
+    pub fn with_first(self, first: u64) -> Self {
+        Self { first, ..self }
+    }
+
+    /// The same with only these of its `stored` rows. The stretches ascend and do not meet.
+    #[must_use]
+    pub fn left(self, stored: u64, rows: Vec<Range<usize>>) -> Self {
+        let count: usize = rows.iter().map(ExactSizeIterator::len).sum();
+        let left =
+            (count as u64 != stored).then(|| RowSelection::from_consecutive_ranges(rows.into_iter(), stored as usize));
+        Self { left, ..self }
+    }
+
+    /// As DataFusion's source of Parquet takes it.
+    pub(crate) fn partitioned(self) -> PartitionedFile {
+        let mut part = PartitionedFile::new_from_meta(self.meta);
+        part.partition_values = self.values;
+        part.partition_values.push(ScalarValue::Int64(Some(self.first as i64)));
+        if let Some(statistics) = self.statistics {
+            part = part.with_statistics(statistics);
+        }
+        match self.left {
+            Some(left) => part.with_extension(ParquetRowSelection::from(left)),
+            None => part,
+        }
+    }
+}
