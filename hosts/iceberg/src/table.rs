@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use datafusion::common::ScalarValue;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
+use futures::FutureExt;
 use iceberg::spec::{NameMapping, NestedField, NestedFieldRef, PrimitiveLiteral, Schema};
 use pagecast_tables::{TableColumns, TableFile, TableSnapshot};
 use parking_lot::Mutex;
@@ -273,7 +275,10 @@ impl Version {
         projection: &[usize],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let deleted = self.deleted.get_or_try_init(|| self.read_deletes(state)).await?;
+        // Decoders of Parquet may panic over nonsense.
+        let read = || AssertUnwindSafe(self.read_deletes(state)).catch_unwind();
+        let read = || async { read().await.unwrap_or_else(|_| Err(self.senseless())) };
+        let deleted = self.deleted.get_or_try_init(read).await?;
         // Files differ in what they are partitioned by, where that has changed.
         let mut groups: BTreeMap<Vec<i32>, Group> = BTreeMap::new();
         let fields: Vec<&NestedField> = self.schemas.current.iter().map(|field| &**field).collect();
@@ -306,6 +311,10 @@ impl Version {
         });
         let mut scans = scans.collect::<datafusion::common::Result<Vec<_>>>()?;
         Ok(if scans.len() == 1 { scans.swap_remove(0) } else { UnionExec::try_new(scans)? })
+    }
+
+    fn senseless(&self) -> IcebergError {
+        IcebergError::broken(&self.at, "one of its files of deletes makes no sense")
     }
 
     /// What an earlier version knows of a file with the same deletes is not read again.
