@@ -89,9 +89,13 @@ impl Metadata {
         } else {
             text.extend_from_slice(bytes);
         }
-        let raw: Value = serde_json::from_slice(&text).map_err(|error| broken(&error))?;
+        let mut raw: Value = serde_json::from_slice(&text).map_err(|error| broken(&error))?;
         check_features(at, &raw)?;
-        let table: TableMetadata = decoded(at, || serde_json::from_slice(&text))?;
+        // Snapshots of version 1 have none, and the library wants one once the table is of version 3.
+        for snapshot in raw["snapshots"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            snapshot.entry("sequence-number").or_insert(0.into());
+        }
+        let table: TableMetadata = decoded(at, || serde_json::from_value(raw.clone()))?;
         check_defaults(at, &raw, &table)?;
         let refs = raw["refs"].as_object().into_iter().flatten();
         let refs = refs.filter_map(|(name, said)| {

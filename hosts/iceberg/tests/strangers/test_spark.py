@@ -4,7 +4,11 @@ import os
 import shutil
 import tempfile
 import unittest
+import uuid
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import ours
 
@@ -64,26 +68,24 @@ class Tables(unittest.TestCase):
         self.sql(f"REFRESH TABLE {self.name}")
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self.spark._jsparkSession, self.name)
 
-    def delete_equal(self, columns: list[str], rows: list[dict], partition=None) -> None:
+    def delete_equal(self, rows: pa.Table, partition=None) -> None:
         """Commits a file of equality deletes, which Spark itself never writes."""
         table, jvm, gateway = self.java(), self.spark._jvm, self.spark.sparkContext._gateway
-        ids = gateway.new_array(gateway.jvm.int, len(columns))
-        for at, column in enumerate(columns):
-            ids[at] = table.schema().findField(column).fieldId()
-        schema = table.schema().select(jvm.java.util.Arrays.asList(gateway_strings(gateway, columns)))
-        spec = table.spec() if partition is not None else jvm.org.apache.iceberg.PartitionSpec.unpartitioned()
-        factory = jvm.org.apache.iceberg.data.GenericAppenderFactory(table.schema(), spec, ids, schema, None)
-        made = jvm.java.util.UUID.randomUUID().toString()
-        output = table.io().newOutputFile(f"{table.location()}/data/eq-{made}.parquet")
-        output = jvm.org.apache.iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(output)
-        writer = factory.newEqDeleteWriter(output, jvm.org.apache.iceberg.FileFormat.PARQUET, partition)
-        for row in rows:
-            record = jvm.org.apache.iceberg.data.GenericRecord.create(schema)
-            for column, value in row.items():
-                record.setField(column, value)
-            writer.write(record)
-        writer.close()
-        table.newRowDelta().addDeletes(writer.toDeleteFile()).commit()
+        ids = gateway.new_array(jvm.int, rows.num_columns)
+        fields = []
+        for at, field in enumerate(rows.schema):
+            ids[at] = table.schema().findField(field.name).fieldId()
+            fields.append(field.with_metadata({"PARQUET:field_id": str(ids[at])}))
+        path = self.path / "data" / f"equal-{uuid.uuid4()}.parquet"
+        pq.write_table(rows.cast(pa.schema(fields)), path)
+        # Deletes of all partitions are written by a specification that has none.
+        spec = table.specs().get(0) if partition is None else table.spec()
+        made = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(spec).ofEqualityDeletes(ids)
+        made = made.withPath(f"file:{path}").withFormat("parquet").withRecordCount(rows.num_rows)
+        made = made.withFileSizeInBytes(path.stat().st_size)
+        if partition is not None:
+            made = made.withPartition(partition)
+        table.newRowDelta().addDeletes(made.build()).commit()
         self.sql(f"REFRESH TABLE {self.name}")
 
     def test_changes_in_every_version(self):
@@ -125,20 +127,21 @@ class Tables(unittest.TestCase):
         for version in (2, 3):
             with self.subTest(version=version):
                 name = f"equal{version}"
-                self.create(name, "id bigint, word string, n int", version, "PARTITIONED BY (truncate(1, word))")
+                self.create(name, "id bigint, word string, n int", version)
+                self.sql(f"ALTER TABLE {self.name} ADD PARTITION FIELD truncate(1, word)")
                 insert = (f"INSERT INTO {self.name} SELECT id, IF(id % 9 = 0, NULL, concat(char(97 + int(id % 3)), id)), "
                           "int(id) FROM range({}, {})")
                 self.sql(insert.format(0, 60))
-                self.delete_equal(["id"], [{"id": 3}, {"id": 17}, {"id": 1000}])
+                self.delete_equal(pa.table({"id": [3, 17, 1000]}))
                 self.check()
                 self.sql(insert.format(15, 20))
                 self.check()
-                self.delete_equal(["n", "word"], [{"n": 18, "word": None}, {"n": 20, "word": "c20"}, {"n": 21, "word": "x"}])
+                self.delete_equal(pa.table({"n": pa.array([18, 20, 21], pa.int32()), "word": [None, "c20", "x"]}))
                 self.check()
                 self.sql(f"DELETE FROM {self.name} WHERE id = 30")
                 self.sql(f"ALTER TABLE {self.name} ALTER COLUMN n TYPE bigint")
                 self.sql(f"ALTER TABLE {self.name} RENAME COLUMN n TO m")
-                self.delete_equal(["m"], [{"m": 33}, {"m": 16}])
+                self.delete_equal(pa.table({"m": [33, 16]}))
                 self.check()
                 self.sql(f"ALTER TABLE {self.name} DROP COLUMN m")
                 self.check()
@@ -149,7 +152,7 @@ class Tables(unittest.TestCase):
         self.sql(f"INSERT INTO {self.name} SELECT id, concat('p', id % 2) FROM range(20)")
         data = self.spark._jvm.org.apache.iceberg.PartitionData(self.java().spec().partitionType())
         data.set(0, "p0")
-        self.delete_equal(["id"], [{"id": 4}, {"id": 5}], data)
+        self.delete_equal(pa.table({"id": [4, 5]}), data)
         self.check()
 
     def test_columns_change(self):
@@ -176,10 +179,6 @@ class Tables(unittest.TestCase):
         jvm = self.spark._jvm
         kinds, literal = jvm.org.apache.iceberg.types.Types, jvm.org.apache.iceberg.expressions.Literal
         changed = self.java().updateSchema()
-        add = changed.getClass().getMethod("addColumn", gateway_classes(self.spark, [
-            "java.lang.String", "org.apache.iceberg.types.Type", "java.lang.String",
-            "org.apache.iceberg.expressions.Literal"]))
-        add.setAccessible(True)
         for name, kind, value in [
             ("text", kinds.StringType.get(), literal.of("was not there")),
             ("n", kinds.IntegerType.get(), literal.of(7)),
@@ -189,8 +188,9 @@ class Tables(unittest.TestCase):
         self.sql(f"REFRESH TABLE {self.name}")
         self.sql(f"INSERT INTO {self.name} VALUES (100, NULL, 8)")
         self.check()
-        self.check("SELECT id FROM defaults WHERE n = 7 AND text LIKE 'was%'",
-                   f"SELECT id FROM {self.name} WHERE n = 7 AND text LIKE 'was%'")
+        # Spark itself leaves files out that lack the columns, and finds no row.
+        found = ours.rows(self.path, "SELECT id FROM defaults WHERE n = 7 AND text LIKE 'was%'")
+        ours.same(self, found, [{"id": i} for i in range(10)])
 
     def test_partitions_change(self):
         self.create("parts", "id bigint, a string, at timestamp", 2, "PARTITIONED BY (a)")
@@ -227,25 +227,9 @@ class Tables(unittest.TestCase):
                      "timestamp_seconds(id * 1234567), timestamp_ntz'2024-02-29 12:34:56.123456', "
                      "IF(id = 5, NULL, concat(repeat('é', 20), id)), binary(string(id)) FROM range(30)")
             self.check()
-            for where in ("d > 5", "e < -3", "h > '1970-04-01'", "j IS NULL", "f = 1.125", "g < '1970-01-01'"):
+            for where in ("d > 5 AND d < 100", "e < -3", "h > '1970-04-01'", "j IS NULL", "f = 1.125", "g < '1970-01-01'"):
                 cast = where.replace("> '", "> timestamp '").replace("< '", "< date '")
                 self.check(f"SELECT * FROM types{version} WHERE {where}", f"SELECT * FROM {self.name} WHERE {cast}")
-
-
-def gateway_strings(gateway, words):
-    array = gateway.new_array(gateway.jvm.java.lang.String, len(words))
-    for at, word in enumerate(words):
-        array[at] = word
-    return array
-
-
-def gateway_classes(spark, names):
-    gateway = spark.sparkContext._gateway
-    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    array = gateway.new_array(gateway.jvm.java.lang.Class, len(names))
-    for at, name in enumerate(names):
-        array[at] = spark._jvm.java.lang.Class.forName(name, True, loader)
-    return array
 
 
 if __name__ == "__main__":
