@@ -131,7 +131,7 @@ impl Fixture {
             .build()
             .unwrap();
         let spec = PartitionSpec::unpartition_spec();
-        let builder = ManifestWriterBuilder::new(self.output(name), Some(1), None, Arc::new(schema), spec);
+        let builder = ManifestWriterBuilder::new(self.output(name), Some(1), Arc::new(schema), spec);
         let mut writer = match (self.version, deletes) {
             (1, _) => builder.build_v1(),
             (2, false) => builder.build_v2_data(),
@@ -140,11 +140,7 @@ impl Fixture {
             (_, true) => builder.build_v3_deletes(),
         };
         for (file, sequence) in files {
-            if deletes {
-                writer.add_delete_file(file, sequence).unwrap();
-            } else {
-                writer.add_file(file, sequence).unwrap();
-            }
+            writer.add_file(file, sequence).unwrap();
         }
         writer.write_manifest_file().await.unwrap()
     }
