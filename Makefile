@@ -114,7 +114,7 @@ lint-dist: ## workflows, images and scripts of the release; crates can be packed
 	bash dist/lint.sh
 
 # As whoever installs them from a registry compiles them: DataFusion once more, minutes.
-PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-tables pagecast-delta pagecast-cluster pagecast-sql pagecast-server pagecast-cli
+PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-tables pagecast-delta pagecast-iceberg pagecast-cluster pagecast-sql pagecast-server pagecast-cli
 package: ## the crates that are to be published, packed and compiled from that
 	CARGO_PROFILE_DEV_DEBUG=0 cargo package --locked $(addprefix -p ,$(PUBLISHED)) $(ARGS)
 
@@ -137,7 +137,7 @@ lint-deltalake: ## its formatting and clippy
 	cargo fmt --manifest-path hosts/delta/deltalake/Cargo.toml --check
 	cargo clippy $(DELTALAKE) --all-targets -- -D warnings
 
-# Iceberg is a feature, and all features are in one build, so that DataFusion is not built once more.
+# One build with all features, so that DataFusion is not built once more.
 test-iceberg: ## Iceberg tables of pyiceberg and Spark beside their own readers; hostile ones
 	cargo test --locked $(HOSTS),pagecast-cli/iceberg -p pagecast-iceberg --lib --test iceberg
 	cargo build --locked $(HOSTS),pagecast-cli/iceberg -p pagecast-iceberg

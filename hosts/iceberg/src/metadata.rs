@@ -24,8 +24,8 @@ pub fn is_table(folder: &std::path::Path) -> bool {
     entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(|name| number_of(name).is_some()))
 }
 
-/// Which version a metadata file is of, if it is one: `v3.metadata.json`, `00003-8a0d.metadata.json`,
-/// or one of them compressed.
+/// Which version a metadata file is of, if it is one: `v3.metadata.json`,
+/// `00003-8a0d.metadata.json`, or one of them compressed.
 fn number_of(name: &str) -> Option<u64> {
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".metadata.json")?;
     let stem = stem.strip_suffix(".gz").unwrap_or(stem);
@@ -91,7 +91,7 @@ impl Metadata {
         }
         let mut raw: Value = serde_json::from_slice(&text).map_err(|error| broken(&error))?;
         check_features(at, &raw)?;
-        // Snapshots of version 1 have none, and the library wants one once the table is of version 3.
+        // Snapshots of version 1 have none, and in tables of version 3 the library wants one.
         for snapshot in raw["snapshots"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             snapshot.entry("sequence-number").or_insert(0.into());
         }
