@@ -139,13 +139,19 @@ class Tables(unittest.TestCase):
                 self.delete_equal(pa.table({"n": pa.array([18, 20, 21], pa.int32()), "word": [None, "c20", "x"]}))
                 self.check()
                 self.sql(f"DELETE FROM {self.name} WHERE id = 30")
-                self.sql(f"ALTER TABLE {self.name} ALTER COLUMN n TYPE bigint")
-                self.sql(f"ALTER TABLE {self.name} RENAME COLUMN n TO m")
+                left = [row.asDict() for row in self.sql(f"SELECT * FROM {self.name}").collect()]
+                # Spark's own reader fails over a file of deletes that was written before its column
+                # was widened, so what is left is reckoned here.
+                self.sql(f"ALTER TABLE {self.name} ALTER COLUMN n TYPE bigint",
+                         f"ALTER TABLE {self.name} RENAME COLUMN n TO m")
                 self.delete_equal(pa.table({"m": [33, 16]}))
-                self.check()
+                left = [{"id": row["id"], "word": row["word"], "m": row["n"]} for row in left
+                        if row["n"] not in (33, 16)]
+                ours.same(self, ours.rows(self.path, f"SELECT * FROM {name}"), left)
                 self.sql(f"ALTER TABLE {self.name} DROP COLUMN m")
-                self.check()
-                self.check(f"SELECT count(*) n FROM {name}", f"SELECT count(*) n FROM {self.name}")
+                left = [{"id": row["id"], "word": row["word"]} for row in left]
+                ours.same(self, ours.rows(self.path, f"SELECT * FROM {name}"), left)
+                self.assertEqual(ours.rows(self.path, f"SELECT count(*) n FROM {name}"), [{"n": len(left)}])
 
     def test_equality_deletes_of_a_partition(self):
         self.create("of_part", "id bigint, part string", 2, "PARTITIONED BY (part)")
