@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::expected;
 use crate::held;
+use crate::logs;
 use crate::place::Place;
 use crate::reading::Reading;
 use crate::results;
@@ -100,7 +101,7 @@ impl Engine {
         if let Some(bounds) = &bounds {
             found.close_outside(bounds);
         }
-        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        logs::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {

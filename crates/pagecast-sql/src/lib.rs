@@ -18,6 +18,7 @@ pub mod formats;
 mod heap_unsafe;
 mod held;
 mod hive;
+mod logs;
 mod named_file;
 mod place;
 pub mod query;

@@ -1,4 +1,4 @@
-//! Files of tables, and Delta tables.
+//! Files of tables, and tables whose metadata say which files they have.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,16 +15,16 @@ use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingT
 use datafusion::prelude::SessionContext;
 use pagecast::storage::without_secrets;
 use pagecast_datafusion::{check_footer, is_encrypted};
-use pagecast_delta::{DeltaTable, is_table};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use crate::formats::Format;
 use crate::hive::{HiveTable, NULL_FOLDER};
+use crate::logs::{Log, is_table};
 use crate::named_file::NamedFile;
 use crate::schemas;
 
-/// A table: a file, a folder of files of one format, or a Delta table.
+/// A table: a file, a folder of files of one format, or a Delta or Iceberg table.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The file's name without its ending, or the folder's name.
@@ -39,8 +39,8 @@ pub struct Table {
     /// Its files, sorted by name.
     pub files: Vec<PathBuf>,
     keys: Keys,
-    /// What its log says, if it is a Delta table.
-    delta: Option<Arc<pagecast_delta::Table>>,
+    /// What its metadata say, if it is a Delta or Iceberg table.
+    log: Option<Log>,
 }
 
 /// The keys of a table's folders, `year` of `year=2024`.
@@ -98,12 +98,12 @@ fn outside(path: &Path, bounds: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| !real.starts_with(bounds))
 }
 
-/// The tables in `data`, which is a file, a Delta table or a folder: of a folder each file whose
-/// ending is that of a format, and each subfolder that is a Delta table or holds such files, be it
-/// in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Where
-/// a Parquet table and one of another format would have one name, there is the Parquet table. Every
-/// footer is read, and every log, so that a broken one closes its table here and ends no run in its
-/// middle.
+/// The tables in `data`, which is a file, a Delta or Iceberg table or a folder: of a folder each
+/// file whose ending is that of a format, and each subfolder that is such a table or holds such
+/// files, be it in folders of keys (`year=2024`); or only the folder itself, if it holds folders of
+/// keys. Where a Parquet table and one of another format would have one name, there is the Parquet
+/// table. Every footer is read, and every log, so that a broken one closes its table here and ends
+/// no run in its middle.
 pub fn discover(data: &Path) -> anyhow::Result<Found> {
     let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
     discover_at(&open()?)
@@ -146,7 +146,7 @@ pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
 struct Candidate {
     name: String,
     path: PathBuf,
-    /// Its files, if it is no Delta table.
+    /// Its files, if no metadata say which they are.
     files: Option<anyhow::Result<(Format, Vec<PathBuf>)>>,
 }
 
@@ -188,7 +188,7 @@ impl Table {
             files.iter().try_for_each(|file| footer(file).map(drop))?;
         }
         let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
-        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
+        Ok(Self { name, path, url, is_file, format, files, keys, log: None })
     }
 
     /// A table in an object store. Nothing of it is read here.
@@ -200,21 +200,20 @@ impl Table {
         is_file: bool,
     ) -> anyhow::Result<Self> {
         let keys = keys(&path, &files)?;
-        Ok(Self { name, path, url, is_file, format, files, keys, delta: None })
+        Ok(Self { name, path, url, is_file, format, files, keys, log: None })
     }
 
-    /// The Delta table in this folder.
+    /// The Delta or Iceberg table in this folder.
     fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
-        let table = pagecast_delta::Table::open(&path)?;
-        let files = table.newest()?.files().map(Path::to_owned).collect();
-        let (url, format, keys) = (url(&path), Format::Parquet, Keys::default());
-        Ok(Self { name, url, path, is_file: false, format, files, keys, delta: Some(table) })
+        let log = Log::open(&path)?;
+        let (files, url, format, keys) = (log.files()?, url(&path), Format::Parquet, Keys::default());
+        Ok(Self { name, url, path, is_file: false, format, files, keys, log: Some(log) })
     }
 
     /// Its files as they are now.
     pub fn list(&self) -> anyhow::Result<Vec<PathBuf>> {
-        match &self.delta {
-            Some(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
+        match &self.log {
+            Some(log) => log.files(),
             None if self.is_file => Ok(self.files.clone()),
             None => Ok(self.format.among(files_of(&self.path)?)),
         }
@@ -229,8 +228,8 @@ impl Table {
 
     /// The table for DataFusion.
     pub async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
-        if let Some(table) = &self.delta {
-            return Ok(Arc::new(DeltaTable::newest(table)?));
+        if let Some(log) = &self.log {
+            return log.provider().await;
         }
         let made = self.of_files(ctx).await;
         let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));

@@ -175,6 +175,7 @@ fn parts_never_do_what_architecture_says() {
         "crates/pagecast-server",
         "hosts/datafusion",
         "hosts/delta",
+        "hosts/iceberg",
         "hosts/capi",
         "hosts/kv",
         "hosts/cluster",
@@ -192,6 +193,10 @@ fn parts_never_do_what_architecture_says() {
     // Knows the pool, or a host.
     let delta = of("hosts/delta");
     assert!(!delta.contains("pagecast") && !delta.contains("pagecast-datafusion"));
+    // Takes more than metadata from the library, whose Arrow is another.
+    let iceberg = of("hosts/iceberg");
+    assert!(!iceberg.contains("pagecast") && !iceberg.contains("pagecast-datafusion"));
+    never("hosts/iceberg/src", &["ArrowReader", "ArrowReaderBuilder", "FileIO", "PuffinReader"]);
     // Knows an engine of several machines. Affinity knows no DataFusion either.
     let cluster = of("hosts/cluster");
     assert!(!cluster.iter().any(|name| name.contains("distributed")));
