@@ -101,6 +101,8 @@ impl Engine {
             found.close_outside(bounds);
         }
         pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        #[cfg(feature = "ducklake")]
+        pagecast_ducklake::install(&ctx);
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {
