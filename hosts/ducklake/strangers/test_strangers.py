@@ -41,7 +41,7 @@ def test_nested_columns(lake: Lake) -> None:
         "INSERT INTO t SELECT {x: i, why: NULL, z: i}, [], NULL, NULL FROM range(100) r(i)",
     )
     lake.same("t")
-    lake.same("t", "SELECT s.x, s.z, m, d FROM t WHERE s.x > 40")
+    lake.same("t", "SELECT s.x AS x, s.z AS z, m, d FROM t WHERE s.x > 40")
     lake.run("INSERT INTO t VALUES (NULL, NULL, NULL, NULL)")
     with pytest.raises(Refused, match="rows in the catalog whose column s .* ducklake_flush_inlined_data"):
         lake.same("t")
