@@ -1,4 +1,5 @@
-//! Tables whose metadata say which files they have: Delta, and Iceberg if this build has it.
+//! Tables whose metadata say which files they have: Delta, and Iceberg and DuckLake if this build
+//! has them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     pagecast_delta::install(ctx)?;
     #[cfg(feature = "iceberg")]
     pagecast_iceberg::install(ctx)?;
+    #[cfg(feature = "ducklake")]
+    pagecast_ducklake::install(ctx);
     Ok(())
 }
 
