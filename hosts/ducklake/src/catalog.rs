@@ -1,5 +1,5 @@
-//! What the database of a catalog says of a table. Each reading is one transaction, so that it is of
-//! one snapshot, whoever writes meanwhile.
+//! What the database of a catalog says of a table. Each reading is one transaction, so that it is
+//! of one snapshot, whoever writes meanwhile.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

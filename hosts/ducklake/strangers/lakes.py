@@ -54,7 +54,7 @@ class Lake:
         return str(result)
 
     def same(self, table: str, sql: str = "SELECT * FROM t", snapshot: int | None = None, **options: str) -> None:
-        """Fails unless both say the same of a snapshot. What DuckDB takes for its own texts is cast."""
+        """Fails unless both say the same of a snapshot, as texts of DuckDB."""
         result = self.ours(table, sql, snapshot, **options)
         at = "" if snapshot is None else f" AT (VERSION => {snapshot})"
         theirs = sql.replace("FROM t", f"FROM {table}{at}")
