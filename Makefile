@@ -71,7 +71,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight
+HOSTS := -p pagecast-tables -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/servers.sh bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
@@ -114,7 +114,7 @@ lint-dist: ## workflows, images and scripts of the release; crates can be packed
 	bash dist/lint.sh
 
 # As whoever installs them from a registry compiles them: DataFusion once more, minutes.
-PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-delta pagecast-cluster pagecast-sql pagecast-server pagecast-cli
+PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-tables pagecast-delta pagecast-cluster pagecast-sql pagecast-server pagecast-cli
 package: ## the crates that are to be published, packed and compiled from that
 	CARGO_PROFILE_DEV_DEBUG=0 cargo package --locked $(addprefix -p ,$(PUBLISHED)) $(ARGS)
 

@@ -13,8 +13,9 @@ import sys
 BUILDS = {
     "the command": ["-e", "normal,build", "-p", "pagecast-cli"],
     "the server": ["-e", "normal,build", "-p", "pagecast-cli", "--features", "flight"],
-    "the tests": ["-e", "normal,build,dev", "-p", "pagecast-datafusion", "-p", "pagecast-delta", "-p",
-                  "pagecast-sql", "-p", "pagecast-fuzz", "-p", "pagecast-server", "-p", "pagecast-cli", "--features", "pagecast-cli/flight"],
+    "the tests": ["-e", "normal,build,dev", "-p", "pagecast-tables", "-p", "pagecast-datafusion", "-p", "pagecast-delta",
+                  "-p", "pagecast-sql", "-p", "pagecast-fuzz", "-p", "pagecast-server", "-p", "pagecast-cli",
+                  "--features", "pagecast-cli/flight"],
     "the wheel": ["-e", "normal,build", "-p", "pagecast-python-sql"],
 }
 # Ours, and above the others: built in seconds.

@@ -21,6 +21,7 @@
 pub(crate) mod choice;
 mod chunks;
 mod cuts;
+mod in_file;
 mod key;
 mod side;
 

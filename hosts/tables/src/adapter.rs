@@ -31,16 +31,20 @@ impl ByFoundColumns {
 }
 
 impl PhysicalExprAdapterFactory for ByFoundColumns {
-    fn create(&self, _logical: SchemaRef, physical: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
+    fn create(&self, logical: SchemaRef, physical: SchemaRef) -> Result<Arc<dyn PhysicalExprAdapter>> {
         let mut defaults = HashMap::new();
         let mut nested = HashMap::new();
-        // What no column of the table is has a name that none has.
-        let unnamed = |(at, field): (usize, &FieldRef)| field.as_ref().clone().with_name(format!("\0{at}"));
+        // What is no column of the table has a name that none has, unless it is made while reading.
+        let is_made = |name: &str| logical.index_of(name).is_ok() && self.in_files.index_of(name).is_err();
+        let unnamed = |(at, field): (usize, &FieldRef)| match is_made(field.name()) {
+            true => field.as_ref().clone(),
+            false => field.as_ref().clone().with_name(format!("\0{at}")),
+        };
         let mut known: Vec<Field> = physical.fields().iter().enumerate().map(unnamed).collect();
         for (number, (field, column)) in self.in_files.fields().iter().zip(self.found_as.iter()).enumerate() {
             let Some(place) = column.place(physical.fields()) else {
                 if let Some(value) = &column.default {
-                    defaults.insert(field.name().as_str(), value.cast_to(field.data_type())?);
+                    defaults.insert(field.name().clone(), value.cast_to(field.data_type())?);
                 }
                 continue;
             };
@@ -52,9 +56,8 @@ impl PhysicalExprAdapterFactory for ByFoundColumns {
             }
             known[place] = Field::new(field.name(), kind.clone(), stored.is_nullable());
         }
-        let defaults = defaults.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let known = Arc::new(Schema::new(known));
-        let by_name = DefaultPhysicalExprAdapterFactory.create(Arc::clone(&self.in_files), known)?;
+        let by_name = DefaultPhysicalExprAdapterFactory.create(logical, known)?;
         Ok(Arc::new(OfFile { columns: self.clone(), physical, defaults, nested, by_name }))
     }
 }

@@ -24,6 +24,7 @@ use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceCh
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::cuts::{Interval, Piece};
+use super::in_file::InFile;
 use super::key::{self, Key};
 use crate::Host;
 use crate::read_plan::row_groups_left;
@@ -137,9 +138,13 @@ impl Side {
             let left = row_groups_left(config, &mut file, &footer).map_err(|_| UNREADABLE)?;
             let numbers: Vec<usize> =
                 left.row_group_index_iter().filter(|&number| footer.row_group(number).num_rows() > 0).collect();
-            for (&number, mut piece) in numbers.iter().zip(key::pieces(&footer, &numbers, field)?) {
+            let in_file = InFile::of(config, source, &file, &footer).ok_or(UNREADABLE)?;
+            let key = in_file.name(&side.column).ok_or("a file does not have the key")?;
+            let field = field.as_ref().clone().with_name(key);
+            let read: Vec<String> = columns.iter().filter_map(|column| in_file.name(column)).collect();
+            for (&number, mut piece) in numbers.iter().zip(key::pieces(&footer, &numbers, &field)?) {
                 for chunk in footer.row_group(number).columns() {
-                    if chunk.column_path().parts().first().is_some_and(|root| columns.contains(root)) {
+                    if chunk.column_path().parts().first().is_some_and(|root| read.contains(root)) {
                         piece.bytes += chunk.compressed_size().max(0) as u64;
                         piece.dictionaries += dictionary(chunk);
                         side.memory += chunk.uncompressed_size().max(0) as u64;
@@ -192,12 +197,13 @@ fn dictionary(chunk: &ColumnChunkMetaData) -> u64 {
     bytes.map_or(0, |bytes| bytes.clamp(0, chunk.compressed_size().max(0)) as u64)
 }
 
-/// The names of the columns of its files that a scan reads.
-fn columns(source: &ParquetSource) -> Vec<String> {
-    let schema = source.table_schema().table_schema();
+/// The columns of its files that a scan reads.
+fn columns(source: &ParquetSource) -> Vec<Column> {
+    let schema = source.table_schema().file_schema();
     let mut indexes = source.projection().map_or_else(|| (0..schema.fields().len()).collect(), |p| p.column_indices());
     if source.table_parquet_options().global.pushdown_filters {
         indexes.extend(source.filter().iter().flat_map(collect_columns).map(|column| column.index()));
     }
-    indexes.into_iter().filter_map(|index| schema.fields().get(index)).map(|field| field.name().clone()).collect()
+    let column = |index: usize| Some(Column::new(schema.fields().get(index)?.name(), index));
+    indexes.into_iter().filter_map(column).collect()
 }
