@@ -21,7 +21,8 @@ pub fn install(ctx: &SessionContext) {
 }
 
 /// Opens tables of catalogs for SQL. Its options are `table`, the name in the catalog if that is
-/// another one, `snapshot`, and `allow`, a folder in which files of the table may lie, too.
+/// another one, `snapshot`, and `allow`: folders, with commas between them, in which files of the
+/// table may lie, too.
 #[derive(Debug)]
 struct DuckLakeFactory;
 
@@ -41,7 +42,7 @@ impl TableProviderFactory for DuckLakeFactory {
                     let number = value.parse::<i64>();
                     snapshot = Some(number.map_err(|_| plan_datafusion_err!("option snapshot: {value} is no number"))?);
                 }
-                "allow" => allowed.push(PathBuf::from(value)),
+                "allow" => allowed.extend(value.split(',').map(|folder| PathBuf::from(folder.trim()))),
                 other => return plan_err!("a DuckLake table has no option {other}; it has table, snapshot and allow"),
             }
         }
