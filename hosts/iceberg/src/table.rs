@@ -26,7 +26,7 @@ use crate::deletes::{Reader, table_file};
 use crate::error::{IcebergError, Result};
 use crate::metadata::{Metadata, MetadataFile, newest};
 use crate::place::{Location, Place};
-use crate::plan::{Planned, plan};
+use crate::plan::{Named, Planned, plan};
 use crate::statistics::statistics;
 
 /// Where the newest metadata of a table are.
@@ -325,12 +325,12 @@ impl Version {
             .and_then(|known| Some(known.files.iter().zip(known.deleted.get()?)))
             .into_iter()
             .flatten()
-            .map(|(file, deleted)| (key(file), deleted))
+            .map(|(file, deleted)| (Key::of(file), deleted))
             .collect();
         let mut deleted: Vec<Option<Arc<RoaringTreemap>>> = Vec::new();
         for file in &self.files {
             let none = || file.deletes.is_empty().then(Arc::default);
-            deleted.push(earlier.get(&key(file)).map(|&rows| Arc::clone(rows)).or_else(none));
+            deleted.push(earlier.get(&Key::of(file)).map(|&rows| Arc::clone(rows)).or_else(none));
         }
         let unknown: Vec<&Planned> =
             self.files.iter().zip(&deleted).filter(|(_, rows)| rows.is_none()).map(|(file, _)| file).collect();
@@ -341,10 +341,22 @@ impl Version {
 }
 
 /// What decides which rows of a file are deleted.
-fn key(planned: &Planned) -> (&str, i64, Vec<(&str, Option<i64>, i64)>) {
-    let deletes = planned.deletes.iter();
-    let deletes = deletes.map(|d| (d.entry.file_path(), d.entry.data_file().content_offset(), d.sequence)).collect();
-    (planned.file.entry.file_path(), planned.file.sequence, deletes)
+#[derive(PartialEq, Eq, Hash)]
+struct Key<'a> {
+    file: &'a str,
+    sequence: i64,
+    /// Where each is, and its sequence number.
+    deletes: Vec<(&'a str, Option<i64>, i64)>,
+}
+
+impl<'a> Key<'a> {
+    fn of(planned: &'a Planned) -> Self {
+        let place = |delete: &'a Arc<Named>| {
+            (delete.entry.file_path(), delete.entry.data_file().content_offset(), delete.sequence)
+        };
+        let (file, sequence) = (planned.file.entry.file_path(), planned.file.sequence);
+        Self { file, sequence, deletes: planned.deletes.iter().map(place).collect() }
+    }
 }
 
 /// Files that have the same constant columns.
