@@ -16,6 +16,8 @@ pub(crate) enum Log {
     Delta(Arc<pagecast_delta::Table>),
     #[cfg(feature = "iceberg")]
     Iceberg(Arc<pagecast_iceberg::Table>),
+    #[cfg(feature = "ducklake")]
+    DuckLake(Arc<pagecast_ducklake::DuckLakeTable>),
 }
 
 /// Whether a folder is such a table.
@@ -30,6 +32,29 @@ fn is_iceberg(folder: &Path) -> bool {
     })
 }
 
+/// Endings of files that may be catalogs of DuckLake.
+#[cfg(feature = "ducklake")]
+const CATALOGS: [&str; 3] = ["ducklake", "sqlite", "db"];
+/// The schema whose tables have no other name in SQL.
+#[cfg(feature = "ducklake")]
+const MAIN: &str = "main";
+
+/// The tables of the catalog in this file; none if that is no catalog.
+#[cfg(feature = "ducklake")]
+pub(crate) fn tables_of(path: &Path) -> Vec<String> {
+    let is_named = path.extension().is_some_and(|ending| CATALOGS.iter().any(|catalog| ending == *catalog));
+    if !is_named || !path.is_file() {
+        return Vec::new();
+    }
+    let tables = pagecast_ducklake::Catalog::at(path, &[]).tables().unwrap_or_default();
+    tables.into_iter().filter(|(schema, _)| schema == MAIN).map(|(_, table)| table).collect()
+}
+
+#[cfg(not(feature = "ducklake"))]
+pub(crate) fn tables_of(_path: &Path) -> Vec<String> {
+    Vec::new()
+}
+
 /// Lets SQL name old versions of such tables, and change them where their format can.
 pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     pagecast_delta::install(ctx)?;
@@ -41,8 +66,17 @@ pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
 }
 
 impl Log {
-    /// The table in this folder, which may have files in those that are allowed, too.
-    pub(crate) fn open(folder: &Path, allowed: &[PathBuf]) -> anyhow::Result<Self> {
+    /// The table in this folder, or with this name in the catalog at this path. It may have files
+    /// in folders that are allowed, too.
+    pub(crate) fn open(folder: &Path, name: &str, allowed: &[PathBuf]) -> anyhow::Result<Self> {
+        #[cfg(not(feature = "ducklake"))]
+        let _ = name;
+        #[cfg(feature = "ducklake")]
+        if folder.is_file() {
+            let catalog = pagecast_ducklake::Catalog::at(folder, allowed);
+            let table = pagecast_ducklake::DuckLakeTable::open(catalog, MAIN, name, None)?;
+            return Ok(Self::DuckLake(Arc::new(table)));
+        }
         if pagecast_delta::is_table(folder) {
             let mut options = pagecast_delta::Options::default();
             options.allowed = allowed.to_vec();
@@ -76,6 +110,8 @@ impl Log {
             Self::Delta(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
             #[cfg(feature = "iceberg")]
             Self::Iceberg(table) => Ok(wait(table.newest())??.files()?),
+            #[cfg(feature = "ducklake")]
+            Self::DuckLake(table) => Ok(table.files()?),
         }
     }
 
@@ -85,6 +121,8 @@ impl Log {
             Self::Delta(table) => Ok(Arc::new(DeltaTable::newest(table)?)),
             #[cfg(feature = "iceberg")]
             Self::Iceberg(table) => Ok(Arc::new(pagecast_iceberg::IcebergTable::newest(table).await?)),
+            #[cfg(feature = "ducklake")]
+            Self::DuckLake(table) => Ok(Arc::clone(table) as Arc<dyn TableProvider>),
         }
     }
 }

@@ -20,7 +20,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use crate::formats::Format;
 use crate::hive::{HiveTable, NULL_FOLDER};
-use crate::logs::{Log, is_table};
+use crate::logs::{Log, is_table, tables_of};
 use crate::named_file::NamedFile;
 use crate::schemas;
 
@@ -124,14 +124,15 @@ fn discover_in(data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
     let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
     let mut named: BTreeMap<String, Candidate> = BTreeMap::new();
     for path in if whole { vec![data.to_owned()] } else { entries } {
-        let Some(new) = Candidate::at(path, data) else { continue };
-        match named.get(&new.name) {
-            Some(other) if other.rank() == new.rank() => {
-                let (other, new, name) = (other.path.display(), new.path.display(), &new.name);
-                bail!("{other} and {new} would both be table {name}; rename one");
+        for new in Candidate::all_at(path, data) {
+            match named.get(&new.name) {
+                Some(other) if other.rank() == new.rank() => {
+                    let (other, new, name) = (other.path.display(), new.path.display(), &new.name);
+                    bail!("{other} and {new} would both be table {name}; rename one");
+                }
+                Some(other) if other.rank() < new.rank() => {}
+                _ => _ = named.insert(new.name.clone(), new),
             }
-            Some(other) if other.rank() < new.rank() => {}
-            _ => _ = named.insert(new.name.clone(), new),
         }
     }
     if named.is_empty() {
@@ -160,6 +161,15 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// What is at `path`: a table, those of a catalog, or none.
+    fn all_at(path: PathBuf, data: &Path) -> Vec<Self> {
+        let of_catalog = tables_of(&path);
+        if of_catalog.is_empty() {
+            return Self::at(path, data).into_iter().collect();
+        }
+        of_catalog.into_iter().map(|name| Self { name, path: path.clone(), files: None }).collect()
+    }
+
     /// What is at `path`; none if that is no table. `data` itself is one whatever its ending is.
     fn at(path: PathBuf, data: &Path) -> Option<Self> {
         let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
@@ -212,9 +222,9 @@ impl Table {
         Ok(Self { name, path, url, is_file, format, files, keys, log: None })
     }
 
-    /// The Delta or Iceberg table in this folder.
+    /// The table of which metadata at this path say which files it has.
     fn of_log(name: String, path: PathBuf, allowed: &[PathBuf]) -> anyhow::Result<Self> {
-        let log = Log::open(&path, allowed)?;
+        let log = Log::open(&path, &name, allowed)?;
         let (files, url, format, keys) = (log.files()?, url(&path), Format::Parquet, Keys::default());
         Ok(Self { name, url, path, is_file: false, format, files, keys, log: Some(log) })
     }

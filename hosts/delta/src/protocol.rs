@@ -76,8 +76,8 @@ pub(crate) enum Asking {
     Move,
 }
 
-/// Whether we can change the rows of the table in this way. What rows were before goes into a change
-/// feed, and rows that move take their ids along: we write neither.
+/// Whether we can change the rows of the table in this way. What rows were before goes into a
+/// change feed, and rows that move take their ids along: we write neither.
 pub(crate) fn check_change(root: &Path, table: &Snapshot, change: Asking) -> Result<()> {
     let is_on = |feature| table.table_configuration().is_feature_enabled(&feature);
     let feature = match change {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, Fields, Schema, SchemaRef};
@@ -65,6 +66,14 @@ impl DuckLakeTable {
         let opened = Self { catalog, schema, table, snapshot, columns, last: Mutex::default() };
         let columns = Arc::clone(opened.seen()?.columns.all());
         Ok(Self { columns, ..opened })
+    }
+
+    /// The data files of the snapshot.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub fn files(&self) -> std::result::Result<Vec<PathBuf>, DuckLakeError> {
+        Ok(self.seen()?.version.files.iter().map(|file| file.path.clone()).collect())
     }
 
     /// What a statement that begins now sees.

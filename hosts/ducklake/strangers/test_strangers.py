@@ -1,8 +1,10 @@
 """What DuckDB writes into a lake, read by us beside DuckDB."""
 
+import os
 import random
 import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,15 @@ def test_schemas_partitions_and_filters(lake: Lake) -> None:
     )
     lake.same("other.p")
     lake.same("other.p", "SELECT count(*) AS n, sum(v) AS v FROM t WHERE k = 1 AND d >= DATE '2021-03-01'")
+
+
+def test_a_catalog_in_the_folder_of_the_data(lake: Lake) -> None:
+    lake.run(f"CREATE TABLE t AS {ROWS}", "CREATE TABLE u AS SELECT 1 AS one", "DELETE FROM t WHERE id < 100")
+    for data in (lake.folder, lake.catalog):
+        run = [os.environ["PAGECAST"], "sql", "--data", data, "-q", "--format", "csv"]
+        sql = "SELECT count(*) AS n, max(id) AS id FROM t; SELECT one FROM u"
+        said = subprocess.run([*run, "-c", sql], capture_output=True, text=True, timeout=60)
+        assert said.stdout.split() == ["n,id", "900,999", "one", "1"], said
 
 
 def test_added_files(lake: Lake) -> None:
