@@ -11,6 +11,7 @@
 //! | `multiples` | products of intervals and numbers, before DataFusion refuses them |
 //! | `patterns`, `to_char`, `from_text` | `to_char`, `to_date`, `to_timestamp` |
 //! | `types` | `pg_typeof` |
+//! | `series` | `generate_series` of moments, as a table |
 //! | `calculation` | a function in a plan |
 
 mod arithmetic;
@@ -22,6 +23,7 @@ mod multiples;
 mod numerics;
 mod patterns;
 mod plans;
+mod series;
 mod sum;
 mod texts;
 mod to_char;
@@ -39,6 +41,7 @@ pub(super) use plans::meant;
 /// DataFusion does not.
 pub(super) fn install(ctx: &SessionContext) -> Result<()> {
     ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
+    series::install(ctx)?;
     ctx.register_udaf(sum::function());
     for function in [
         intervals::age(),

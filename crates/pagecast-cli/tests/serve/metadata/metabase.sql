@@ -66,3 +66,4 @@ SELECT DATE_TRUNC('month', "public"."orders"."o_orderdate") AS "o_orderdate", CO
     FROM "public"."orders" GROUP BY DATE_TRUNC('month', "public"."orders"."o_orderdate")
     ORDER BY DATE_TRUNC('month', "public"."orders"."o_orderdate") ASC;
 SELECT SUBSTRING("public"."nation"."n_comment", 1, 1234) AS "substring1" FROM "public"."nation" LIMIT 10000;
+SELECT SUBSTRING("public"."nation"."n_name" FROM '[A-M]+') AS "first" FROM "public"."nation" LIMIT 2000;

@@ -63,5 +63,8 @@ SELECT pg_get_viewdef(c.oid) AS view_def FROM pg_class c LEFT JOIN pg_namespace 
 SELECT table_name FROM information_schema.views WHERE table_schema = 'public';
 SELECT DATE_TRUNC('year', o_orderdate) AS __timestamp, sum(o_totalprice) AS total FROM public.orders
     GROUP BY DATE_TRUNC('year', o_orderdate) ORDER BY total DESC LIMIT 100;
+SELECT DATE_TRUNC('hour', at) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM at) / 5) AS at, COUNT(*) AS count
+    FROM (SELECT o_orderdate::timestamp AS at FROM orders) AS virtual_table
+    GROUP BY DATE_TRUNC('hour', at) + INTERVAL '5 minutes' * FLOOR(EXTRACT(MINUTE FROM at) / 5) LIMIT 10000;
 -- empty
 SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = -1;
