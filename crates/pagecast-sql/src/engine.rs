@@ -102,7 +102,8 @@ impl Engine {
         if let Some(bounds) = &bounds {
             found.close_outside(bounds);
         }
-        pagecast_delta::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        let delta = tables::delta_options(&options.allowed);
+        pagecast_delta::install_with(&ctx, delta).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {

@@ -98,6 +98,13 @@ fn outside(path: &Path, bounds: &[PathBuf]) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| !bounds.iter().any(|folder| real.starts_with(folder)))
 }
 
+/// How Delta tables are opened that may have files in these folders, too.
+pub(crate) fn delta_options(allowed: &[PathBuf]) -> pagecast_delta::Options {
+    let mut options = pagecast_delta::Options::default();
+    options.allowed = allowed.to_vec();
+    options
+}
+
 /// The tables in `data`, which is a file, a Delta table or a folder: of a folder each file whose
 /// ending is that of a format, and each subfolder that is a Delta table or holds such files, be it
 /// in folders of keys (`year=2024`); or only the folder itself, if it holds folders of keys. Where
@@ -214,9 +221,7 @@ impl Table {
 
     /// The Delta table in this folder.
     fn of_log(name: String, path: PathBuf, allowed: &[PathBuf]) -> anyhow::Result<Self> {
-        let mut options = pagecast_delta::Options::default();
-        options.allowed = allowed.to_vec();
-        let table = pagecast_delta::Table::open_with(&path, options)?;
+        let table = pagecast_delta::Table::open_with(&path, delta_options(allowed))?;
         let files = table.newest()?.files().map(Path::to_owned).collect();
         let (url, format, keys) = (url(&path), Format::Parquet, Keys::default());
         Ok(Self { name, url, path, is_file: false, format, files, keys, delta: Some(table) })

@@ -129,8 +129,8 @@ fn has_variant(kind: &KernelType) -> bool {
     }
 }
 
-/// The columns without what the log notes beside them, but for the ids that files have of them. Files
-/// of other writers may say that parts can be NULL which cannot.
+/// The columns without what the log notes beside them, but for the ids that files have of them.
+/// Files of other writers may say that parts can be NULL which cannot.
 fn plain_all(schema: &Schema, ids: bool) -> Schema {
     Schema::new(schema.fields().iter().map(|field| plain(field, ids)).collect::<Fields>())
 }

@@ -1,8 +1,8 @@
 //! What the library of the protocol reads and writes the log of a table through.
 //!
-//! It reads no more than the table's folder and the places that the user allows, and writes into the
-//! folder alone: a path that leaves them, by its words or by a link, is refused by its name. What it
-//! writes has its name when it is whole and durable.
+//! It reads no more than the table's folder and the places that the user allows, and writes into
+//! the folder alone: a path that leaves them, by its words or by a link, is refused by its name.
+//! What it writes has its name when it is whole and durable.
 
 use std::fmt::Display;
 use std::fs::{self, File};

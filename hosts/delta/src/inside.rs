@@ -1,6 +1,6 @@
-//! Files of a table lie in its folder, or where the user allows it, as those of shallow clones. Logs
-//! can name others, by a whole path, by `..` or by a link; whoever writes a log would read what the
-//! process can read.
+//! Files of a table lie in its folder, or where the user allows it, as those of shallow clones.
+//! Logs can name others, by a whole path, by `..` or by a link; whoever writes a log would read
+//! what the process can read.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::disk::{Disk, LocalDisk};
 
-/// How a table is written, and where its files may lie. Start from the default and change what matters.
+/// How a table is written, and where its files may lie. Start from the default and change what
+/// matters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {

@@ -15,7 +15,7 @@ pub(crate) const ENABLE_VECTORS: &str = "delta.enableDeletionVectors";
 
 /// Features that ask nothing of data files, or what ours have. Some of them ask it of certain
 /// changes: see [`check_change`].
-const WRITTEN: [TableFeature; 13] = [
+const WRITTEN: [TableFeature; 14] = [
     TableFeature::AppendOnly,
     TableFeature::ChangeDataFeed,
     TableFeature::ClusteredTable,
@@ -27,6 +27,7 @@ const WRITTEN: [TableFeature; 13] = [
     TableFeature::RowTracking,
     TableFeature::TimestampWithoutTimezone,
     TableFeature::TypeWidening,
+    TableFeature::TypeWideningPreview,
     TableFeature::V2Checkpoint,
     TableFeature::VacuumProtocolCheck,
 ];
@@ -76,8 +77,8 @@ pub(crate) enum Asking {
     Move,
 }
 
-/// Whether we can change the rows of the table in this way. What rows were before goes into a change
-/// feed, and rows that move take their ids along: we write neither.
+/// Whether we can change the rows of the table in this way. What rows were before goes into a
+/// change feed, and rows that move take their ids along: we write neither.
 pub(crate) fn check_change(root: &Path, table: &Snapshot, change: Asking) -> Result<()> {
     let is_on = |feature| table.table_configuration().is_feature_enabled(&feature);
     let feature = match change {

@@ -61,7 +61,8 @@ fn with_id(name: &str, kind: DataType, id: i32) -> Field {
 /// A file of at least three row groups.
 fn write(path: &Path, fields: Vec<Field>, columns: Vec<ArrayRef>) -> TableFile {
     let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some((rows.num_rows() / 40).max(10))).build();
+    let properties =
+        WriterProperties::builder().set_max_row_group_row_count(Some((rows.num_rows() / 40).max(10))).build();
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
     writer.write(&rows).unwrap();
