@@ -2,10 +2,10 @@
 //!
 //! DataFusion's opener adapts, prunes and prepares a file anew for each chunk of it. Where it would
 //! read whole columns of one row group, and nothing else, that is done here once for all chunks of
-//! the file, and by DataFusion's own code: the filter that prunes, the expressions of the projection
-//! in terms of the file's schema. Whether it is so is seen by the plan: the bytes that were planned
-//! for the row group are those of the columns, and of no others. In any doubt DataFusion opens the
-//! chunk.
+//! the file, and by DataFusion's own code: the filter that prunes, the expressions of the
+//! projection in terms of the file's schema. Whether it is so is seen by the plan: the bytes that
+//! were planned for the row group are those of the columns, and of no others. In any doubt
+//! DataFusion opens the chunk.
 //!
 //! Rows may be deleted, as long as most are left: all are decoded then, and those that are left are
 //! taken out of each batch.
