@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-ducklake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-delta-spark test-ducklake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -147,6 +147,10 @@ test-iceberg: ## Iceberg tables of pyiceberg and Spark beside their own readers;
 	cargo build --locked $(HOSTS)
 	PAGECAST_BINARY=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/iceberg.sh \
 		python -m unittest discover -s hosts/iceberg/tests/strangers $(ARGS)
+
+test-delta-spark: ## tables of Spark, read and changed beside Spark itself (ARGS='-k clustered')
+	cargo build --locked $(HOSTS)
+	PAGECAST=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/delta-spark.sh $(ARGS)
 
 fuzz: ## what reads traces, stores, flash, clients under libFuzzer, each for FUZZ_SECONDS (20)
 	bash ci/fuzz.sh

@@ -103,7 +103,7 @@ impl Engine {
         if let Some(bounds) = &bounds {
             found.close_outside(bounds);
         }
-        logs::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        logs::install(&ctx, &options.allowed).map_err(|error| anyhow!(tables::message(&error)))?;
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {

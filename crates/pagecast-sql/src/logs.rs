@@ -55,9 +55,16 @@ pub(crate) fn tables_of(_path: &Path) -> Vec<String> {
     Vec::new()
 }
 
+/// How Delta tables are opened that may have files in these folders, too.
+fn delta_options(allowed: &[PathBuf]) -> pagecast_delta::Options {
+    let mut options = pagecast_delta::Options::default();
+    options.allowed = allowed.to_vec();
+    options
+}
+
 /// Lets SQL name old versions of such tables, and change them where their format can.
-pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
-    pagecast_delta::install(ctx)?;
+pub(crate) fn install(ctx: &SessionContext, allowed: &[PathBuf]) -> Result<()> {
+    pagecast_delta::install_with(ctx, delta_options(allowed))?;
     #[cfg(feature = "iceberg")]
     pagecast_iceberg::install(ctx)?;
     #[cfg(feature = "ducklake")]
@@ -78,9 +85,7 @@ impl Log {
             return Ok(Self::DuckLake(Arc::new(table)));
         }
         if pagecast_delta::is_table(folder) {
-            let mut options = pagecast_delta::Options::default();
-            options.allowed = allowed.to_vec();
-            return Ok(Self::Delta(pagecast_delta::Table::open_with(folder, options)?));
+            return Ok(Self::Delta(pagecast_delta::Table::open_with(folder, delta_options(allowed))?));
         }
         Self::open_iceberg(folder, allowed)
     }

@@ -68,17 +68,19 @@ def converted(engines: Engines, name: str) -> None:
 
 
 def merged_columns(engines: Engines, name: str) -> None:
-    frame = engines.spark.sql("SELECT id, id % 7 AS part, 'x' AS text, id / 3 AS more, named_struct('c', id) AS deep FROM range(50, 60)")
-    frame.write.format("delta").mode("append").option("mergeSchema", "true").save(str(engines.path(name)))
-    deeper = engines.spark.sql(
-        "SELECT id, named_struct('d', 'e', 'c', id) AS deep FROM range(60, 70)"
+    frame = engines.spark.sql(
+        "SELECT id, id % 7 AS part, 'x' AS text, id / 3 AS more, named_struct('c', id) AS deep FROM range(50, 60)"
     )
+    frame.write.format("delta").mode("append").option("mergeSchema", "true").save(str(engines.path(name)))
+    deeper = engines.spark.sql("SELECT id, named_struct('d', 'e', 'c', id) AS deep FROM range(60, 70)")
     deeper.write.format("delta").mode("append").option("mergeSchema", "true").save(str(engines.path(name)))
 
 
 def overwritten(engines: Engines, name: str) -> None:
     frame = engines.spark.sql("SELECT id + 500 AS id, id % 2 AS part, 'over' AS text FROM range(20)")
-    frame.where("part = 1").write.format("delta").mode("overwrite").option("replaceWhere", "part = 1").save(str(engines.path(name)))
+    frame.where("part = 1").write.format("delta").mode("overwrite").option("replaceWhere", "part = 1").save(
+        str(engines.path(name))
+    )
 
 
 def other_schema(engines: Engines, name: str) -> None:
@@ -100,9 +102,22 @@ ALL_ROWS = """INSERT INTO {t} VALUES
     (6, 6Y, 6S, 6, float(6), 6D, 6, 6, true, 'six', X'06', DATE'1582-10-04', TIMESTAMP'1582-10-15 00:00:00', TIMESTAMP_NTZ'1970-01-01 00:00:00')"""
 
 STRANGERS = [
-    Stranger("plain", [created(BASE), filled(0, 40), filled(40, 60), "DELETE FROM {t} WHERE id % 10 = 3", "UPDATE {t} SET text = 'u' WHERE id = 5"]),
+    Stranger(
+        "plain",
+        [
+            created(BASE),
+            filled(0, 40),
+            filled(40, 60),
+            "DELETE FROM {t} WHERE id % 10 = 3",
+            "UPDATE {t} SET text = 'u' WHERE id = 5",
+        ],
+    ),
     Stranger("types", [created(ALL_TYPES), ALL_ROWS, "UPDATE {t} SET i = 'new' WHERE id = 6"]),
-    Stranger("types_micros", [created(ALL_TYPES), ALL_ROWS, "DELETE FROM {t} WHERE id = 6"], settings={"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}),
+    Stranger(
+        "types_micros",
+        [created(ALL_TYPES), ALL_ROWS, "DELETE FROM {t} WHERE id = 6"],
+        settings={"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"},
+    ),
     Stranger(
         "mapped",
         [
@@ -143,7 +158,11 @@ STRANGERS = [
     Stranger(
         "mapped_names",
         [
-            created("id BIGINT, `a b` STRING, `c.d` INT, `e,f;{}()=` DOUBLE, `Ä` INT", MAPPED, clauses="PARTITIONED BY (`c.d`)"),
+            created(
+                "id BIGINT, `a b` STRING, `c.d` INT, `e,f;{}()=` DOUBLE, `Ä` INT",
+                MAPPED,
+                clauses="PARTITIONED BY (`c.d`)",
+            ),
             "INSERT INTO {t} SELECT id, concat('x', id), INT(id % 2), DOUBLE(id), INT(id) FROM range(0, 20)",
         ],
     ),
@@ -165,7 +184,10 @@ STRANGERS = [
     Stranger(
         "widened",
         [
-            created("id BIGINT, a TINYINT, b SMALLINT, c TINYINT, d STRUCT<x: TINYINT>, e MAP<INT, SMALLINT>", "'delta.enableTypeWidening' = 'true'"),
+            created(
+                "id BIGINT, a TINYINT, b SMALLINT, c TINYINT, d STRUCT<x: TINYINT>, e MAP<INT, SMALLINT>",
+                "'delta.enableTypeWidening' = 'true'",
+            ),
             "INSERT INTO {t} SELECT id, TINYINT(id), SMALLINT(id), TINYINT(id), struct(TINYINT(id)), map(INT(id), 1S) FROM range(20)",
             "ALTER TABLE {t} CHANGE COLUMN a TYPE SMALLINT",
             "ALTER TABLE {t} CHANGE COLUMN a TYPE INT",
@@ -213,37 +235,122 @@ STRANGERS = [
             [created(BASE, "'delta.checkpointPolicy' = 'v2'", "'delta.checkpointInterval' = '3'", VECTORS)]
             + [filled(at * 10, at * 10 + 10) for at in range(7)]
             + ["DELETE FROM {t} WHERE id % 10 = 3"],
-            settings={"spark.databricks.delta.v2.checkpoint.topLevelFileFormat": kind, "spark.databricks.delta.checkpoint.partSize": "2"},
+            settings={
+                "spark.databricks.delta.v2.checkpoint.topLevelFileFormat": kind,
+                "spark.databricks.delta.checkpoint.partSize": "2",
+            },
         )
         for kind in ["json", "parquet"]
     ],
     Stranger(
         "checkpoints_in_parts",
-        [created(BASE, "'delta.checkpointInterval' = '3'", clauses="PARTITIONED BY (part)")] + [filled(at * 10, at * 10 + 10) for at in range(7)],
+        [created(BASE, "'delta.checkpointInterval' = '3'", clauses="PARTITIONED BY (part)")]
+        + [filled(at * 10, at * 10 + 10) for at in range(7)],
         settings={"spark.databricks.delta.checkpoint.partSize": "2"},
     ),
     Stranger(
         "checkpoints_of_structs",
-        [created(BASE, "'delta.checkpointInterval' = '2'", "'delta.checkpoint.writeStatsAsStruct' = 'true'", "'delta.checkpoint.writeStatsAsJson' = 'false'", clauses="PARTITIONED BY (part)")]
+        [
+            created(
+                BASE,
+                "'delta.checkpointInterval' = '2'",
+                "'delta.checkpoint.writeStatsAsStruct' = 'true'",
+                "'delta.checkpoint.writeStatsAsJson' = 'false'",
+                clauses="PARTITIONED BY (part)",
+            )
+        ]
         + [filled(at * 10, at * 10 + 10) for at in range(4)],
     ),
-    Stranger("timed", [created(BASE, "'delta.enableInCommitTimestamps' = 'true'"), filled(0, 20), "DELETE FROM {t} WHERE id = 3"]),
-    Stranger("zoneless", [created("id BIGINT, at TIMESTAMP_NTZ"), "INSERT INTO {t} SELECT id, TIMESTAMP_NTZ'2024-01-01 00:00:00.123456' + make_interval(0, 0, 0, INT(id)) FROM range(20)"]),
-    Stranger("generated", [generated, "INSERT INTO {t} (id, at) SELECT id, TIMESTAMP'2024-01-01 20:00:00' + make_interval(0, 0, 0, 0, INT(id)) FROM range(20)"], refused="generat"),
+    Stranger(
+        "timed",
+        [created(BASE, "'delta.enableInCommitTimestamps' = 'true'"), filled(0, 20), "DELETE FROM {t} WHERE id = 3"],
+    ),
+    Stranger(
+        "zoneless",
+        [
+            created("id BIGINT, at TIMESTAMP_NTZ"),
+            "INSERT INTO {t} SELECT id, TIMESTAMP_NTZ'2024-01-01 00:00:00.123456' + make_interval(0, 0, 0, INT(id)) FROM range(20)",
+        ],
+    ),
+    Stranger(
+        "generated",
+        [
+            generated,
+            "INSERT INTO {t} (id, at) SELECT id, TIMESTAMP'2024-01-01 20:00:00' + make_interval(0, 0, 0, 0, INT(id)) FROM range(20)",
+        ],
+        refused="generat",
+    ),
     Stranger("identity", [identity, "INSERT INTO {t} (id) SELECT id FROM range(20)"], refused="identity"),
-    Stranger("constrained", [created(BASE), filled(0, 20), "ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 10000)"], refused="checkConstraints"),
-    Stranger("not_null", [created("id BIGINT NOT NULL, part BIGINT, text STRING NOT NULL, pair STRUCT<a: INT NOT NULL>"), filled(0, 20, "id, id % 7, concat('t', id), struct(1)")]),
-    Stranger("feed", [created(BASE, "'delta.enableChangeDataFeed' = 'true'"), filled(0, 20), "UPDATE {t} SET text = 'u' WHERE id < 5", "DELETE FROM {t} WHERE id > 15"], refused="changeDataFeed"),
-    Stranger("feed_with_vectors", [created(BASE, VECTORS, "'delta.enableChangeDataFeed' = 'true'"), filled(0, 20), "DELETE FROM {t} WHERE id > 15"]),
-    Stranger("clustered", [created(BASE, clauses="CLUSTER BY (part, text)"), filled(0, 40), filled(40, 80), "OPTIMIZE {t}", "DELETE FROM {t} WHERE id = 7"]),
-    Stranger("defaults", [created("id BIGINT, text STRING DEFAULT 'none'", "'delta.feature.allowColumnDefaults' = 'supported'"), "INSERT INTO {t} (id) VALUES (1), (2)", "ALTER TABLE {t} ADD COLUMN more INT"], refused="allowColumnDefaults"),
+    Stranger(
+        "constrained",
+        [created(BASE), filled(0, 20), "ALTER TABLE {t} ADD CONSTRAINT small CHECK (id < 10000)"],
+        refused="checkConstraints",
+    ),
+    Stranger(
+        "not_null",
+        [
+            created("id BIGINT NOT NULL, part BIGINT, text STRING NOT NULL, pair STRUCT<a: INT NOT NULL>"),
+            filled(0, 20, "id, id % 7, concat('t', id), struct(1)"),
+        ],
+    ),
+    Stranger(
+        "feed",
+        [
+            created(BASE, "'delta.enableChangeDataFeed' = 'true'"),
+            filled(0, 20),
+            "UPDATE {t} SET text = 'u' WHERE id < 5",
+            "DELETE FROM {t} WHERE id > 15",
+        ],
+        refused="changeDataFeed",
+    ),
+    Stranger(
+        "feed_with_vectors",
+        [
+            created(BASE, VECTORS, "'delta.enableChangeDataFeed' = 'true'"),
+            filled(0, 20),
+            "DELETE FROM {t} WHERE id > 15",
+        ],
+    ),
+    Stranger(
+        "clustered",
+        [
+            created(BASE, clauses="CLUSTER BY (part, text)"),
+            filled(0, 40),
+            filled(40, 80),
+            "OPTIMIZE {t}",
+            "DELETE FROM {t} WHERE id = 7",
+        ],
+    ),
+    Stranger(
+        "defaults",
+        [
+            created("id BIGINT, text STRING DEFAULT 'none'", "'delta.feature.allowColumnDefaults' = 'supported'"),
+            "INSERT INTO {t} (id) VALUES (1), (2)",
+            "ALTER TABLE {t} ADD COLUMN more INT",
+        ],
+        refused="allowColumnDefaults",
+    ),
     Stranger("append_only", [created(BASE, "'delta.appendOnly' = 'true'"), filled(0, 20)], refused="appendOnly"),
-    Stranger("iceberg_compatible", [created(BASE, MAPPED, "'delta.enableIcebergCompatV2' = 'true'"), filled(0, 20)], refused="icebergCompatV2"),
-    Stranger("parts_of_text", [created("id BIGINT, part STRING", VECTORS, clauses="PARTITIONED BY (part)"), f"INSERT INTO {{t}} SELECT row_number() OVER (ORDER BY 1), * FROM VALUES {ODD_TEXTS}", "DELETE FROM {t} WHERE id = 1"]),
+    Stranger(
+        "iceberg_compatible",
+        [created(BASE, MAPPED, "'delta.enableIcebergCompatV2' = 'true'"), filled(0, 20)],
+        refused="icebergCompatV2",
+    ),
+    Stranger(
+        "parts_of_text",
+        [
+            created("id BIGINT, part STRING", VECTORS, clauses="PARTITIONED BY (part)"),
+            f"INSERT INTO {{t}} SELECT row_number() OVER (ORDER BY 1), * FROM VALUES {ODD_TEXTS}",
+            "DELETE FROM {t} WHERE id = 1",
+        ],
+    ),
     Stranger(
         "parts_of_types",
         [
-            created(ALL_TYPES.replace(" d FLOAT, e DOUBLE,", "").replace(" j BINARY,", ""), clauses="PARTITIONED BY (a, f, h, k, l, m)"),
+            created(
+                ALL_TYPES.replace(" d FLOAT, e DOUBLE,", "").replace(" j BINARY,", ""),
+                clauses="PARTITIONED BY (a, f, h, k, l, m)",
+            ),
             """INSERT INTO {t} VALUES
             (1, 1Y, 1S, 1, 1.25, 1, true, 'one', DATE'2024-02-29', TIMESTAMP'2024-02-29 12:34:56.789012', TIMESTAMP_NTZ'2024-02-29 12:34:56.789012'),
             (2, -128Y, 1S, 1, -9999999.99, 1, false, 'two', DATE'0001-01-01', TIMESTAMP'1969-12-31 23:59:59', TIMESTAMP_NTZ'0001-01-01 00:00:00'),
@@ -253,11 +360,27 @@ STRANGERS = [
     ),
     Stranger(
         "parts_of_utc",
-        [created("id BIGINT, at TIMESTAMP", clauses="PARTITIONED BY (at)"), "INSERT INTO {t} VALUES (1, TIMESTAMP'2024-02-29 12:34:56.789012'), (2, NULL), (3, TIMESTAMP'2024-01-01 00:00:00')"],
+        [
+            created("id BIGINT, at TIMESTAMP", clauses="PARTITIONED BY (at)"),
+            "INSERT INTO {t} VALUES (1, TIMESTAMP'2024-02-29 12:34:56.789012'), (2, NULL), (3, TIMESTAMP'2024-01-01 00:00:00')",
+        ],
         settings={"spark.databricks.delta.write.utcTimestampPartitionValues": "true"},
     ),
-    Stranger("parts_of_floats", [created("id BIGINT, d FLOAT, e DOUBLE", clauses="PARTITIONED BY (d, e)"), "INSERT INTO {t} VALUES (1, float(1.5), 2.5D), (2, float('NaN'), double('-Infinity')), (3, NULL, NULL), (4, float(1e10), 1e-300D)"]),
-    Stranger("parts_of_bytes", [created("id BIGINT, part BINARY", clauses="PARTITIONED BY (part)"), "INSERT INTO {t} VALUES (1, X'61'), (2, X'62FE'), (3, NULL)"], refused="Binary"),
+    Stranger(
+        "parts_of_floats",
+        [
+            created("id BIGINT, d FLOAT, e DOUBLE", clauses="PARTITIONED BY (d, e)"),
+            "INSERT INTO {t} VALUES (1, float(1.5), 2.5D), (2, float('NaN'), double('-Infinity')), (3, NULL, NULL), (4, float(1e10), 1e-300D)",
+        ],
+    ),
+    Stranger(
+        "parts_of_bytes",
+        [
+            created("id BIGINT, part BINARY", clauses="PARTITIONED BY (part)"),
+            "INSERT INTO {t} VALUES (1, X'61'), (2, X'62FE'), (3, NULL)",
+        ],
+        refused="Binary",
+    ),
     Stranger(
         "nested",
         [
@@ -267,16 +390,92 @@ STRANGERS = [
             "UPDATE {t} SET pair.b = 'set' WHERE id = 3",
         ],
     ),
-    Stranger("merged_columns", [created(BASE), filled(0, 20), merged_columns, "ALTER TABLE {t} ADD COLUMN front INT FIRST", "ALTER TABLE {t} ALTER COLUMN text AFTER id"]),
-    Stranger("replaced", [created(BASE, clauses="PARTITIONED BY (part)"), filled(0, 20, "id, id % 2, 'old'"), overwritten, other_schema, "INSERT INTO {t} VALUES ('z', 99, DATE'2025-01-01')"]),
-    Stranger("emptied", [created(BASE), filled(0, 20), "DELETE FROM {t}", filled(20, 25), "DELETE FROM {t} WHERE id >= 0"]),
+    Stranger(
+        "merged_columns",
+        [
+            created(BASE),
+            filled(0, 20),
+            merged_columns,
+            "ALTER TABLE {t} ADD COLUMN front INT FIRST",
+            "ALTER TABLE {t} ALTER COLUMN text AFTER id",
+        ],
+    ),
+    Stranger(
+        "replaced",
+        [
+            created(BASE, clauses="PARTITIONED BY (part)"),
+            filled(0, 20, "id, id % 2, 'old'"),
+            overwritten,
+            other_schema,
+            "INSERT INTO {t} VALUES ('z', 99, DATE'2025-01-01')",
+        ],
+    ),
+    Stranger(
+        "emptied", [created(BASE), filled(0, 20), "DELETE FROM {t}", filled(20, 25), "DELETE FROM {t} WHERE id >= 0"]
+    ),
     Stranger("empty", [created(BASE)]),
-    Stranger("restored", [created(BASE, VECTORS), filled(0, 20), "DELETE FROM {t} WHERE id < 10", "RESTORE TABLE {t} TO VERSION AS OF 1", "DELETE FROM {t} WHERE id = 1"]),
-    Stranger("optimized", [created(BASE), filled(0, 20), filled(20, 40), "OPTIMIZE {t} ZORDER BY (part)", "DELETE FROM {t} WHERE id % 10 = 3", "VACUUM {t} RETAIN 0 HOURS", filled(40, 50)]),
-    Stranger("purged", [created(BASE, VECTORS), filled(0, 40), "DELETE FROM {t} WHERE id % 10 = 3", "REORG TABLE {t} APPLY (PURGE)", "DELETE FROM {t} WHERE id = 5", "VACUUM {t} RETAIN 0 HOURS"]),
+    Stranger(
+        "restored",
+        [
+            created(BASE, VECTORS),
+            filled(0, 20),
+            "DELETE FROM {t} WHERE id < 10",
+            "RESTORE TABLE {t} TO VERSION AS OF 1",
+            "DELETE FROM {t} WHERE id = 1",
+        ],
+    ),
+    Stranger(
+        "optimized",
+        [
+            created(BASE),
+            filled(0, 20),
+            filled(20, 40),
+            "OPTIMIZE {t} ZORDER BY (part)",
+            "DELETE FROM {t} WHERE id % 10 = 3",
+            "VACUUM {t} RETAIN 0 HOURS",
+            filled(40, 50),
+        ],
+    ),
+    Stranger(
+        "purged",
+        [
+            created(BASE, VECTORS),
+            filled(0, 40),
+            "DELETE FROM {t} WHERE id % 10 = 3",
+            "REORG TABLE {t} APPLY (PURGE)",
+            "DELETE FROM {t} WHERE id = 5",
+            "VACUUM {t} RETAIN 0 HOURS",
+        ],
+    ),
     Stranger("converted", [converted, "DELETE FROM {t} WHERE id = 3"]),
-    Stranger("uncounted", [created(BASE, VECTORS), filled(0, 20), "ALTER TABLE {t} SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')", filled(20, 40)], settings={"spark.databricks.delta.stats.collect": "false"}),
-    Stranger("prefixed", [created(BASE, "'delta.randomizeFilePrefixes' = 'true'", MAPPED, clauses="PARTITIONED BY (part)"), filled(0, 20), "DELETE FROM {t} WHERE id = 3"]),
-    Stranger("dropped_feature", [created(BASE, VECTORS), filled(0, 20), "DELETE FROM {t} WHERE id = 3", "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')", "REORG TABLE {t} APPLY (PURGE)", filled(20, 30)]),
+    Stranger(
+        "uncounted",
+        [
+            created(BASE, VECTORS),
+            filled(0, 20),
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')",
+            filled(20, 40),
+        ],
+        settings={"spark.databricks.delta.stats.collect": "false"},
+    ),
+    Stranger(
+        "prefixed",
+        [
+            created(BASE, "'delta.randomizeFilePrefixes' = 'true'", MAPPED, clauses="PARTITIONED BY (part)"),
+            filled(0, 20),
+            "DELETE FROM {t} WHERE id = 3",
+        ],
+    ),
+    Stranger(
+        "dropped_feature",
+        [
+            created(BASE, VECTORS),
+            filled(0, 20),
+            "DELETE FROM {t} WHERE id = 3",
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+            "REORG TABLE {t} APPLY (PURGE)",
+            filled(20, 30),
+        ],
+    ),
 ]
 BY_NAME = {stranger.name: stranger for stranger in STRANGERS}

@@ -79,13 +79,14 @@ def test_filters_find_the_same_rows(engines: Engines, made, name: str):
             parts += [(field.name, op, text) for op in ["=", "<", ">=", "<>"] if text is not None]
         parts += [(field.name, "IS NULL", ""), (field.name, "IS NOT NULL", "")]
 
-    condition = "{} {} {}".format
     ours = " UNION ALL ".join(
-        f"SELECT CAST({number} AS BIGINT) AS part, count(*) AS n FROM {{t}} WHERE {condition(quoted(column, QUOTE), op, text)}"
+        f"SELECT CAST({number} AS BIGINT) AS part, count(*) AS n FROM {{t}} WHERE {quoted(column, QUOTE)} {op} {text}"
         for number, (column, op, text) in enumerate(parts)
     )
     # Each of ours is a scan that prunes. Spark counts in one.
-    counts = (f"{number}L, count_if({condition(quoted(column, '`'), op, text)})" for number, (column, op, text) in enumerate(parts))
+    counts = (
+        f"{number}L, count_if({quoted(column, '`')} {op} {text})" for number, (column, op, text) in enumerate(parts)
+    )
     theirs = frame.selectExpr(f"stack({len(parts)}, {', '.join(counts)}) AS (part, n)")
     same(engines.ours(name, ours), theirs, f"{name}: {list(enumerate(parts))}")
 
@@ -196,7 +197,8 @@ def test_a_shallow_clone_is_read_and_changed_where_its_source_is_allowed(engines
 
 def test_spark_reads_and_changes_a_table_of_ours(engines: Engines):
     name = "made_by_us"
-    columns = "id BIGINT, day DATE, text VARCHAR, at TIMESTAMP WITH TIME ZONE, plain TIMESTAMP, price DECIMAL(12, 2), part INT"
+    columns = """id BIGINT, day DATE, text VARCHAR, at TIMESTAMP WITH TIME ZONE, plain TIMESTAMP,
+        price DECIMAL(12, 2), part INT"""
     place = f"STORED AS DELTATABLE PARTITIONED BY (day, part) LOCATION '{engines.path(name)}'"
     rows = """SELECT value, DATE '2024-01-01' + CAST(value % 3 AS INT), 't' || value,
         TIMESTAMP '2024-01-02T03:04:05.678901Z', TIMESTAMP '2024-01-02T03:04:05.678901', value / 4.0,

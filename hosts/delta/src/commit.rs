@@ -47,7 +47,7 @@ pub(crate) fn commit(
         }
         let next = Arc::clone(&tip.kernel).update_table(operation.clone(), crate::ENGINE, !same_rows);
         let mut next = next.build(&table.engine, Box::new(FileSystemCommitter::new())).map_err(fault)?;
-        // Rows that stay where they are keep their ids. Where rows have ids no others are changed.
+        // Rows that stay where they are keep their ids. Others are not changed where rows have ids.
         next.ack_row_tracking_preservation();
         changes(&since, &mut next)?;
         match next.commit(&table.engine).map_err(fault)? {

@@ -18,13 +18,15 @@ use crate::{DeltaError, log};
 pub(crate) const DELTATABLE: &str = "DELTATABLE";
 
 #[derive(Debug)]
-pub(crate) struct DeltaFactory;
+pub(crate) struct DeltaFactory {
+    pub(crate) options: Options,
+}
 
 #[async_trait]
 impl TableProviderFactory for DeltaFactory {
     async fn create(&self, _state: &dyn Session, asked: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
         let [location] = &asked.locations[..] else { return plan_err!("a Delta table has one location") };
-        let options = options_of(asked)?;
+        let options = options_of(asked, self.options.clone())?;
         let folder = PathBuf::from(location.strip_prefix("file://").unwrap_or(location));
         let columns = asked.schema.as_arrow();
         let table = match (log::is_table(&folder), columns.fields().is_empty()) {
@@ -41,9 +43,9 @@ impl TableProviderFactory for DeltaFactory {
     }
 }
 
-/// What the statement allows: `OPTIONS ('allow' '/a,/b')`. DataFusion puts `format.` before names.
-fn options_of(asked: &CreateExternalTable) -> Result<Options> {
-    let mut options = Options::default();
+/// What the session and the statement allow: `OPTIONS ('allow' '/a,/b')`.
+/// DataFusion puts `format.` before names.
+fn options_of(asked: &CreateExternalTable, mut options: Options) -> Result<Options> {
     for (name, value) in &asked.options {
         match name.strip_prefix("format.").unwrap_or(name) {
             "allow" => options.allowed.extend(value.split(',').map(|folder| PathBuf::from(folder.trim()))),

@@ -16,6 +16,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 
+use crate::options::Options;
 use crate::sink::blocking;
 use crate::table::Table;
 use crate::vacuum::{Vacuum, Vacuumed};
@@ -26,7 +27,9 @@ const WORN: f64 = 0.1;
 /// Writes a table's files anew that have lost many rows. Its one row has the version that came of
 /// it, or NULL if there was no such file. Nothing happens before the query runs.
 #[derive(Debug)]
-pub(crate) struct CompactFunction;
+pub(crate) struct CompactFunction {
+    pub(crate) options: Options,
+}
 
 impl TableFunctionImpl for CompactFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
@@ -37,8 +40,9 @@ impl TableFunctionImpl for CompactFunction {
         };
         let folder = folder_of("delta_compact", folder)?;
         let schema = Schema::new(vec![Field::new("version", DataType::UInt64, true)]);
+        let options = self.options.clone();
         when_run(schema, move || {
-            let version = Table::open(&folder)?.compact(share)?;
+            let version = Table::open_with(&folder, options.clone())?.compact(share)?;
             Ok(vec![Arc::new(UInt64Array::from(vec![version]))])
         })
     }
@@ -47,7 +51,9 @@ impl TableFunctionImpl for CompactFunction {
 /// Deletes the files that no version within a retention needs. Its rows are these files. Nothing
 /// happens before the query runs.
 #[derive(Debug)]
-pub(crate) struct VacuumFunction;
+pub(crate) struct VacuumFunction {
+    pub(crate) options: Options,
+}
 
 impl TableFunctionImpl for VacuumFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
@@ -70,8 +76,9 @@ impl TableFunctionImpl for VacuumFunction {
         let folder = folder_of("delta_vacuum", folder)?;
         let fields = [("file", DataType::Utf8), ("bytes", DataType::UInt64)];
         let schema = Schema::new(fields.map(|(name, kind)| Field::new(name, kind, false)).to_vec());
+        let options = self.options.clone();
         when_run(schema, move || {
-            let gone = Table::open(&folder)?.vacuum(how)?;
+            let gone = Table::open_with(&folder, options.clone())?.vacuum(how)?;
             let name = |file: &Vacuumed| file.path.strip_prefix(&folder).unwrap_or(&file.path).display().to_string();
             let names = StringArray::from_iter_values(gone.iter().map(name));
             let bytes = UInt64Array::from_iter_values(gone.iter().map(|file| file.bytes));

@@ -83,7 +83,7 @@ pub use log::is_table;
 pub use options::Options;
 pub use seen::DeltaTable;
 pub use snapshot::Snapshot;
-pub use sql::install;
+pub use sql::{install, install_with};
 pub use table::Table;
 pub use transaction::Transaction;
 pub use vacuum::{Vacuum, Vacuumed};

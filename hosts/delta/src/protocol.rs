@@ -15,7 +15,7 @@ pub(crate) const ENABLE_VECTORS: &str = "delta.enableDeletionVectors";
 
 /// Features that ask nothing of data files, or what ours have. Some of them ask it of certain
 /// changes: see [`check_change`].
-const WRITTEN: [TableFeature; 13] = [
+const WRITTEN: [TableFeature; 14] = [
     TableFeature::AppendOnly,
     TableFeature::ChangeDataFeed,
     TableFeature::ClusteredTable,
@@ -27,6 +27,7 @@ const WRITTEN: [TableFeature; 13] = [
     TableFeature::RowTracking,
     TableFeature::TimestampWithoutTimezone,
     TableFeature::TypeWidening,
+    TableFeature::TypeWideningPreview,
     TableFeature::V2Checkpoint,
     TableFeature::VacuumProtocolCheck,
 ];

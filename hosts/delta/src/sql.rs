@@ -25,6 +25,7 @@ use pagecast_tables::POSITION;
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::functions::{CompactFunction, VacuumFunction};
 use crate::held::{Held, look_up};
+use crate::options::Options;
 use crate::provider::Changed;
 use crate::seen::DeltaTable;
 use crate::session::{Open, Word};
@@ -39,10 +40,18 @@ use crate::sink::Change;
 /// # Errors
 /// The session has no default schema.
 pub fn install(ctx: &SessionContext) -> Result<()> {
+    install_with(ctx, Options::default())
+}
+
+/// [`install`]. Tables that statements name by their folders are opened in this way.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_with(ctx: &SessionContext, options: Options) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(DeltaStatements { open: Arc::default() }));
-    ctx.register_udtf("delta_compact", Arc::new(CompactFunction));
-    ctx.register_udtf("delta_vacuum", Arc::new(VacuumFunction));
-    ctx.state_ref().write().table_factories_mut().insert(DELTATABLE.to_owned(), Arc::new(DeltaFactory));
+    ctx.register_udtf("delta_compact", Arc::new(CompactFunction { options: options.clone() }));
+    ctx.register_udtf("delta_vacuum", Arc::new(VacuumFunction { options: options.clone() }));
+    ctx.state_ref().write().table_factories_mut().insert(DELTATABLE.to_owned(), Arc::new(DeltaFactory { options }));
     let config = ctx.copied_config();
     let names = &config.options().catalog;
     let catalog = ctx.catalog(&names.default_catalog);

@@ -55,8 +55,8 @@ impl TableFile {
         Self { statistics: Some(statistics), ..self }
     }
 
-    /// The same. Its first row has this number among the rows of the version: who asks for the
-    /// positions of rows needs it.
+    /// The same. Its first row has this number among the rows of the version, which who asks for
+    /// the positions of rows needs.
     #[must_use]
     pub fn with_first(self, first: u64) -> Self {
         Self { first, ..self }

@@ -195,7 +195,7 @@ async fn what_we_do_not_know_is_refused_by_name() {
     }
     // It can be read, and not written.
     for (to, name) in [
-        ("\"writerFeatures\":[\"deletionVectors\",\"rowTracking\"]", "rowTracking"),
+        ("\"writerFeatures\":[\"deletionVectors\",\"allowColumnDefaults\"]", "allowColumnDefaults"),
         ("\"writerFeatures\":[\"deletionVectors\",\"checkConstraints\"]", "checkConstraints"),
     ] {
         fs::write(commit(root, 0), first.replace(writer, to)).unwrap();
