@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-ducklake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -71,7 +71,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-tables -p pagecast-datafusion -p pagecast-delta -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight
+HOSTS := -p pagecast-tables -p pagecast-datafusion -p pagecast-delta -p pagecast-iceberg -p pagecast-ducklake -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight,pagecast-cli/iceberg,pagecast-cli/ducklake
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/servers.sh bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
@@ -113,10 +113,10 @@ test-dist: ## each part of the release in an empty place, and three lines there
 lint-dist: ## workflows, images and scripts of the release; crates can be packed; seconds
 	bash dist/lint.sh
 
-# As whoever installs them from a registry compiles them: DataFusion once more, minutes.
-PUBLISHED := pagecast-core pagecast pagecast-kv pagecast-sim pagecast-datafusion pagecast-tables pagecast-delta pagecast-iceberg pagecast-cluster pagecast-sql pagecast-server pagecast-cli
+# As whoever installs them from a registry compiles them: DataFusion once more, minutes. Manifests
+# say which crates these are; cargo finds the order.
 package: ## the crates that are to be published, packed and compiled from that
-	CARGO_PROFILE_DEV_DEBUG=0 cargo package --locked $(addprefix -p ,$(PUBLISHED)) $(ARGS)
+	CARGO_PROFILE_DEV_DEBUG=0 cargo publish --workspace --dry-run --locked $(ARGS)
 
 # A workspace of its own: nobody builds tonic and Arrow Flight along.
 DISTRIBUTED := --locked --manifest-path hosts/distributed/Cargo.toml
@@ -130,6 +130,10 @@ lint-distributed: ## its formatting and clippy
 
 # A workspace of its own: nobody builds the deltalake crate along, which wants Rust 1.95.
 DELTALAKE := --locked --manifest-path hosts/delta/deltalake/Cargo.toml
+test-ducklake: ## DuckLake tables of DuckDB beside DuckDB; hostile ones
+	cargo build --locked $(HOSTS)
+	PAGECAST=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/ducklake.sh $(ARGS)
+
 test-deltalake: ## tables of the deltalake crate in a session that has a pool
 	cargo test $(DELTALAKE)
 
@@ -139,8 +143,8 @@ lint-deltalake: ## its formatting and clippy
 
 # One build with all features, so that DataFusion is not built once more.
 test-iceberg: ## Iceberg tables of pyiceberg and Spark beside their own readers; hostile ones
-	cargo test --locked $(HOSTS),pagecast-cli/iceberg -p pagecast-iceberg --lib --test iceberg
-	cargo build --locked $(HOSTS),pagecast-cli/iceberg -p pagecast-iceberg
+	cargo test --locked $(HOSTS) --lib --test iceberg
+	cargo build --locked $(HOSTS)
 	PAGECAST_BINARY=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/iceberg.sh \
 		python -m unittest discover -s hosts/iceberg/tests/strangers $(ARGS)
 

@@ -30,7 +30,7 @@ WORDS_OF_A_SENTENCE = 25
 WORDS_OF_THE_GLOSSARY = 40
 GLOSSARY = "docs/glossary.md"
 # All documents of users together, but the results.
-MOST_WORDS = 17_000
+MOST_WORDS = 17_500
 # Written by `make results` and `make reproduction`, as is what stands in the README between two
 # marks.
 RESULTS = ("docs/results.md", "docs/reproduction.md")

@@ -100,11 +100,7 @@ make_images() {
     done
 }
 
-[ $# -gt 0 ] || set -- licences command wheels postgresql images
-for part in "$@"; do
-    echo "== $part (${SECONDS}s)"
-    "make_$part"
-done
+each make "licences command wheels postgresql images" "$@"
 (cd "$out" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS)
 ls -l "$out"
 echo "made in ${SECONDS} s"

@@ -18,5 +18,5 @@ check actionlint
 check shellcheck --external-sources --exclude SC2016,SC2094 dist/*.sh
 check hadolint dist/*.Dockerfile
 # Those that are not for others say `publish = false`. They are compiled by `make package`.
-cargo package --workspace --quiet --no-verify --allow-dirty --locked
+cargo publish --workspace --dry-run --quiet --no-verify --allow-dirty --locked
 echo "workflows, scripts and images are linted; crates can be packed"

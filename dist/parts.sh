@@ -7,6 +7,22 @@ PGDG=http://apt.postgresql.org/pub/repos/apt
 
 skip() { echo "skipped: $1"; }
 
+# Runs parts of a script one after the other: `each make "command wheels" "$@"` calls make_command
+# and make_wheels, or those of the two that are named.
+each() {
+    local verb=$1 all part
+    read -ra all <<< "$2"
+    shift 2
+    [ $# -gt 0 ] || set -- "${all[@]}"
+    for part in "$@"; do
+        declare -F "${verb}_$part" > /dev/null || { echo "no part is called $part; there are ${all[*]}" >&2; exit 2; }
+    done
+    for part in "$@"; do
+        echo "== $part (${SECONDS}s)"
+        "${verb}_$part"
+    done
+}
+
 # Whether this machine can make an empty Debian; otherwise sets `reason`.
 require_chroots() {
     reason="no mmdebstrap, which makes an empty Debian for each"

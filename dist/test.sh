@@ -50,9 +50,5 @@ test_postgresql() {
     done
 }
 
-[ $# -gt 0 ] || set -- sums archive wheels debian postgresql
-for part in "$@"; do
-    echo "== $part (${SECONDS}s)"
-    "test_$part"
-done
+each test "sums archive wheels debian postgresql" "$@"
 echo "tried in ${SECONDS} s"

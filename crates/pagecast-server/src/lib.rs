@@ -91,7 +91,7 @@ pub async fn open(
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
     catalog::install(&engine.ctx, &engine.pool).await?;
-    meaning::install(&engine.ctx);
+    meaning::install(&engine.ctx)?;
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

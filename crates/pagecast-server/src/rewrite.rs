@@ -154,6 +154,11 @@ impl VisitorMut for Rewrite {
                     *expr = other;
                 }
             }
+            Expr::Substring { .. } => {
+                if let Some(other) = spelled::matched(expr) {
+                    *expr = other;
+                }
+            }
             Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_)) => {
                 match self.array(function) {
                     Ok(Some(array)) => *expr = array,

@@ -36,6 +36,8 @@ pub struct Options {
     pub data: Option<Place>,
     /// Whether files that lie outside of the data are refused, also where a link leads there.
     pub bounded: bool,
+    /// Folders beside the data in which logs of Delta tables may name files.
+    pub allowed: Vec<PathBuf>,
     /// Where the store of the data is, if its provider has it elsewhere.
     pub endpoint: Option<String>,
     /// Bytes for pages of files and for statements together; without it, half of what the machine
@@ -128,8 +130,8 @@ fn half_of_the_machine() -> u64 {
     pagecast::memory_of_machine().map_or(UNKNOWN_MACHINE, |bytes| bytes / 2)
 }
 
-/// The file or folder outside of which no file is read, if there is one.
-fn bounds(options: &Options) -> Result<Option<PathBuf>, OpenError> {
+/// The files or folders outside of which no file is read, if there are such bounds.
+fn bounds(options: &Options) -> Result<Option<Vec<PathBuf>>, OpenError> {
     let Some(data) = options.data.as_ref().filter(|_| options.bounded) else { return Ok(None) };
     let folder = match data.url() {
         None => data.to_path_buf(),
@@ -140,7 +142,8 @@ fn bounds(options: &Options) -> Result<Option<PathBuf>, OpenError> {
         // No file of this machine is among what lies elsewhere.
         Some(_) => PathBuf::from("/dev/null/nothing"),
     };
-    Ok(Some(folder.canonicalize().unwrap_or(folder)))
+    let folders = std::iter::once(&folder).chain(&options.allowed);
+    Ok(Some(folders.map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone())).collect()))
 }
 
 fn open_pool(options: &Options, memory: u64) -> Result<Pool, OpenError> {
@@ -166,7 +169,7 @@ async fn find(options: &Options, ctx: &SessionContext) -> Result<(Found, Option<
     let Some(data) = &options.data else { return Ok((Found::default(), None)) };
     let of_data = |error| OpenError::of(Setting::Data, error);
     let Some(source) = Source::of(data, options.endpoint.as_deref())? else {
-        return Ok((tables::discover(data).map_err(of_data)?, None));
+        return Ok((tables::discover_allowing(data, &options.allowed).map_err(of_data)?, None));
     };
     let store = source.register(ctx)?;
     let found = source.discover().await.map_err(of_data)?;

@@ -1,4 +1,5 @@
-//! Tables whose metadata say which files they have: Delta, and Iceberg if this build has it.
+//! Tables whose metadata say which files they have: Delta, and Iceberg and DuckLake if this build
+//! has them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,28 +35,37 @@ pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     pagecast_delta::install(ctx)?;
     #[cfg(feature = "iceberg")]
     pagecast_iceberg::install(ctx)?;
+    #[cfg(feature = "ducklake")]
+    pagecast_ducklake::install(ctx);
     Ok(())
 }
 
 impl Log {
-    /// The table in this folder.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+    /// The table in this folder, which may have files in those that are allowed, too.
+    pub(crate) fn open(folder: &Path, allowed: &[PathBuf]) -> anyhow::Result<Self> {
         if pagecast_delta::is_table(folder) {
-            return Ok(Self::Delta(pagecast_delta::Table::open(folder)?));
+            let mut options = pagecast_delta::Options::default();
+            options.allowed = allowed.to_vec();
+            return Ok(Self::Delta(pagecast_delta::Table::open_with(folder, options)?));
         }
-        Self::open_iceberg(folder)
+        Self::open_iceberg(folder, allowed)
     }
 
     #[cfg(feature = "iceberg")]
-    fn open_iceberg(folder: &Path) -> anyhow::Result<Self> {
+    fn open_iceberg(folder: &Path, allowed: &[PathBuf]) -> anyhow::Result<Self> {
         use anyhow::Context;
-        let name = folder.to_str().with_context(|| format!("{}: its name is no text", folder.display()))?;
-        let options = pagecast_iceberg::Options::default();
+        let text = |path: &Path| {
+            let text = path.to_str().with_context(|| format!("{}: its name is no text", path.display()))?;
+            anyhow::Ok(text.to_owned())
+        };
+        let name = &text(folder)?;
+        let allow = allowed.iter().map(|folder| text(folder)).collect::<anyhow::Result<_>>()?;
+        let options = pagecast_iceberg::Options { allow };
         Ok(Self::Iceberg(wait(pagecast_iceberg::Table::open(name, &options, None))??))
     }
 
     #[cfg(not(feature = "iceberg"))]
-    fn open_iceberg(folder: &Path) -> anyhow::Result<Self> {
+    fn open_iceberg(folder: &Path, _allowed: &[PathBuf]) -> anyhow::Result<Self> {
         let folder = folder.display();
         anyhow::bail!("{folder} is an Iceberg table, and this build reads none; one with --features iceberg does")
     }

@@ -77,7 +77,7 @@ impl Found {
     }
 
     /// Closes the tables of this machine that have files outside of `bounds`.
-    pub(crate) fn close_outside(&mut self, bounds: &Path) {
+    pub(crate) fn close_outside(&mut self, bounds: &[PathBuf]) {
         let mut closed = Vec::new();
         self.tables.retain(|table| {
             let paths = std::iter::once(&table.path).chain(&table.files);
@@ -85,7 +85,7 @@ impl Found {
                 return true;
             };
             let (path, real) = (path.display(), real.display());
-            let fault = anyhow!("{path} leads out of --data, to {real}: that is not read");
+            let fault = anyhow!("{path} leads out of --data, to {real}: that is not read without --allow");
             closed.push(Closed { name: table.name.clone(), fault });
             false
         });
@@ -94,8 +94,8 @@ impl Found {
 }
 
 /// Where `path` is without links, if that is outside of `bounds`.
-fn outside(path: &Path, bounds: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok().filter(|real| !real.starts_with(bounds))
+fn outside(path: &Path, bounds: &[PathBuf]) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|real| !bounds.iter().any(|folder| real.starts_with(folder)))
 }
 
 /// The tables in `data`, which is a file, a Delta or Iceberg table or a folder: of a folder each
@@ -105,12 +105,21 @@ fn outside(path: &Path, bounds: &Path) -> Option<PathBuf> {
 /// table. Every footer is read, and every log, so that a broken one closes its table here and ends
 /// no run in its middle.
 pub fn discover(data: &Path) -> anyhow::Result<Found> {
+    discover_allowing(data, &[])
+}
+
+/// [`discover`], where such tables may have files in these folders, too.
+pub(crate) fn discover_allowing(data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
     let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
-    discover_at(&open()?)
+    discover_in(&open()?, allowed)
 }
 
 /// [`discover`] at a path without links.
 pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
+    discover_in(data, &[])
+}
+
+fn discover_in(data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
     let entries = if data.is_dir() { entries(data)? } else { Vec::new() };
     let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
     let mut named: BTreeMap<String, Candidate> = BTreeMap::new();
@@ -134,7 +143,7 @@ pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
     }
     let mut found = Found::default();
     for (name, candidate) in named {
-        match candidate.table() {
+        match candidate.table(allowed) {
             Ok(table) => found.tables.push(table),
             Err(fault) => found.closed.push(Closed { name, fault }),
         }
@@ -173,10 +182,10 @@ impl Candidate {
         }
     }
 
-    fn table(self) -> anyhow::Result<Table> {
+    fn table(self, allowed: &[PathBuf]) -> anyhow::Result<Table> {
         let Self { name, path, files } = self;
         match files {
-            None => Table::of_log(name, path),
+            None => Table::of_log(name, path, allowed),
             Some(files) => files.and_then(|(format, files)| Table::of(name, path, format, files)),
         }
     }
@@ -204,8 +213,8 @@ impl Table {
     }
 
     /// The Delta or Iceberg table in this folder.
-    fn of_log(name: String, path: PathBuf) -> anyhow::Result<Self> {
-        let log = Log::open(&path)?;
+    fn of_log(name: String, path: PathBuf, allowed: &[PathBuf]) -> anyhow::Result<Self> {
+        let log = Log::open(&path, allowed)?;
         let (files, url, format, keys) = (log.files()?, url(&path), Format::Parquet, Keys::default());
         Ok(Self { name, url, path, is_file: false, format, files, keys, log: Some(log) })
     }

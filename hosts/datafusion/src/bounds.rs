@@ -1,4 +1,4 @@
-//! A folder outside of which no local file is read, whatever links in it lead to.
+//! Folders outside of which no local file is read, whatever links in it lead to.
 //!
 //! What holds: a link that stands when a file is opened is followed to its end, and what ends
 //! outside is refused. Whoever may exchange folders and links meanwhile can win a race.
@@ -18,14 +18,14 @@ const MOST: usize = 1 << 16;
 /// Bounds, if there are any.
 #[derive(Default)]
 pub(crate) struct Bounds {
-    inside: OnceLock<PathBuf>,
+    inside: OnceLock<Vec<PathBuf>>,
     /// Files that were found inside: under one id there is one file.
     known: Mutex<HashSet<RelationId>>,
 }
 
 impl Bounds {
     /// Sets them. The first ones stay.
-    pub(crate) fn set(&self, inside: PathBuf) {
+    pub(crate) fn set(&self, inside: Vec<PathBuf>) {
         // Who was first is as good.
         let _ = self.inside.set(inside);
     }
@@ -34,7 +34,9 @@ impl Bounds {
     pub(crate) fn check(&self, path: &Path) -> Result<(), HostError> {
         let Some(inside) = self.inside.get() else { return Ok(()) };
         match path.canonicalize() {
-            Ok(real) if !real.starts_with(inside) => Err(HostError::Outside { path: path.to_owned() }),
+            Ok(real) if !inside.iter().any(|folder| real.starts_with(folder)) => {
+                Err(HostError::Outside { path: path.to_owned() })
+            }
             _ => Ok(()),
         }
     }
@@ -71,7 +73,7 @@ mod tests {
         std::os::unix::fs::symlink("file", at("in/own")).unwrap();
         let bounds = Bounds::default();
         assert!(bounds.check(&at("secret")).is_ok());
-        bounds.set(at("in"));
+        bounds.set(vec![at("in")]);
         for inside in ["in/file", "in/own", "in/absent", "in/folder/in/file"] {
             assert!(bounds.check(&at(inside)).is_ok(), "{inside}");
         }

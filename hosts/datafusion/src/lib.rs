@@ -269,10 +269,10 @@ impl Host {
         &self.pool
     }
 
-    /// Lets the session read no local file outside of this file or folder, which is without links:
-    /// links in it that lead out are refused. The first call holds.
-    pub fn keep_inside(&self, path: PathBuf) {
-        self.bounds.set(path);
+    /// Lets the session read no local file outside of these files or folders, which are without
+    /// links: links in them that lead out are refused. The first call holds.
+    pub fn keep_inside(&self, paths: Vec<PathBuf>) {
+        self.bounds.set(paths);
     }
 
     /// Has this asked before column data is read into memory. The first call holds.

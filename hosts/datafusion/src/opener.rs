@@ -1,18 +1,22 @@
 //! Opens a chunk that is one whole row group.
 //!
 //! DataFusion's opener adapts, prunes and prepares a file anew for each chunk of it. Where it would
-//! decode whole columns of one row group, and nothing else, that is done here once for all chunks
-//! of the file, and by DataFusion's own code: the filter that prunes, the expressions of the
-//! projection in terms of the file's schema. Whether it is so is seen by the plan: the bytes that
-//! were planned for the row group are those of the columns, and of no others. In any doubt
-//! DataFusion opens the chunk.
+//! read whole columns of one row group, and nothing else, that is done here once for all chunks of
+//! the file, and by DataFusion's own code: the filter that prunes, the expressions of the projection
+//! in terms of the file's schema. Whether it is so is seen by the plan: the bytes that were planned
+//! for the row group are those of the columns, and of no others. In any doubt DataFusion opens the
+//! chunk.
 //!
-//! Not here: rows that are selected, filters that are evaluated while decoding, limits, Bloom
-//! filters, times of 96 bits, row groups read for no column.
+//! Rows may be deleted, as long as most are left: all are decoded then, and those that are left are
+//! taken out of each batch.
 //!
-//! Cost: a row group's pruning, and one decoder.
+//! Not here: row groups of which pages or most rows are left out, filters that are evaluated while
+//! decoding, limits, Bloom filters, times of 96 bits, row groups read for no column.
+//!
+//! Cost: a row group's pruning, one decoder, and a copy of the rows of which some are deleted.
 
 mod of_file;
+mod rows_left;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,6 +41,7 @@ use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use self::of_file::{Columns, OfFile};
+use self::rows_left::RowsLeft;
 use crate::Host;
 use crate::guard::Reading;
 use crate::read_plan::{LeftWhole, filter_of_file};
@@ -99,7 +104,7 @@ impl Opener {
 
     /// The rows of `file`. Nothing if it is for DataFusion to open.
     pub(crate) async fn open(&self, file: &PartitionedFile) -> Result<Option<BoxStream<'static, Result<RecordBatch>>>> {
-        let (Some((number, shown)), Some(ticket)) = (whole_row_group(file), file.extensions.get_arc::<Ticket>()) else {
+        let (Some((number, shown, rows)), Some(ticket)) = (row_group(file), file.extensions.get_arc::<Ticket>()) else {
             return Ok(None);
         };
         let relation = self.host.open(&self.config.object_store_url, &file.object_meta)?;
@@ -124,7 +129,7 @@ impl Opener {
         let data = of_file.bytes.read(&ranges, Some(&footer), ticket.scan()).await?;
         let decoder = self.decoder(&of_file.columns, number, (ranges, data))?;
         left.count(of_file.bytes.file_metrics());
-        Ok(Some(self.rows(decoder, of_file)))
+        Ok(Some(self.rows(decoder, of_file, rows)))
     }
 
     /// Decodes a row group from the data of its ranges.
@@ -180,9 +185,19 @@ impl Opener {
             && row_group.columns().iter().any(|column| column.bloom_filter_offset().is_some())
     }
 
-    fn rows(&self, decoder: ParquetRecordBatchReader, of_file: Arc<OfFile>) -> BoxStream<'static, Result<RecordBatch>> {
+    fn rows(
+        &self,
+        decoder: ParquetRecordBatchReader,
+        of_file: Arc<OfFile>,
+        mut left: RowsLeft,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
         let output = Arc::clone(&self.output);
-        stream::iter(decoder).map(move |batch| of_file.columns.project(&batch?, &output)).boxed()
+        let mut project = move |batch| match left.take_out_of(&batch)? {
+            Some(batch) => of_file.columns.project(&batch, &output).map(Some),
+            None => Ok(None),
+        };
+        let batches = decoder.map(move |batch| Ok(batch?)).map(move |batch| batch.and_then(&mut project).transpose());
+        stream::iter(batches.flatten()).boxed()
     }
 }
 
@@ -197,10 +212,15 @@ fn asks_for_the_file(expr: &Arc<dyn PhysicalExpr>) -> bool {
     asks
 }
 
-/// The number of the row group that is opened, if it is one, of which all rows are read.
-fn whole_row_group(file: &PartitionedFile) -> Option<(usize, &RowGroups)> {
+/// The number of the row group that is opened, if it is one, and which of its rows are left: most.
+fn row_group(file: &PartitionedFile) -> Option<(usize, &RowGroups, RowsLeft)> {
     let shown = file.extension::<RowGroups>()?;
     let [numbers] = &shown.0[..] else { return None };
-    let access = file.extension::<ParquetAccessPlan>()?;
-    (numbers.len() == 1 && access.inner() == [RowGroupAccess::Scan]).then_some((numbers.start, shown))
+    let [access] = file.extension::<ParquetAccessPlan>()?.inner() else { return None };
+    let left = match access {
+        RowGroupAccess::Scan => RowsLeft::all(),
+        RowGroupAccess::Selection(rows) => RowsLeft::most(rows)?,
+        RowGroupAccess::Skip => return None,
+    };
+    (numbers.len() == 1).then_some((numbers.start, shown, left))
 }

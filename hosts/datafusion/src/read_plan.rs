@@ -22,7 +22,9 @@ mod prune;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::arrow::array::BooleanBufferBuilder;
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
     ParquetAccessPlan, ParquetRowSelection, RowGroupAccess, RowGroupAccessPlanFilter,
@@ -34,6 +36,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use pagecast::forecast::Query;
 use pagecast::{Relation, Share};
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 
 use self::probe::{Asked, Columns, Probe};
@@ -43,6 +46,8 @@ use crate::guard::catch_in;
 use crate::row_groups::RowGroups;
 use crate::{Host, HostError};
 
+/// No file has so many rows, but a footer can say that it has.
+const MOST_ROWS: usize = 1 << 34;
 /// Footers that are read at the same time.
 const FOOTERS: usize = 16;
 
@@ -238,10 +243,35 @@ fn wanted(file: &mut PartitionedFile, footer: &ParquetMetaData) -> Result<Parque
     Ok(in_range.build())
 }
 
-/// Rows of the whole file as rows of its row groups.
+/// Rows of the whole file as rows of its row groups: a bit for each, whatever stretches they form.
 fn of_rows(file: &PartitionedFile, rows: &ParquetRowSelection, footer: &ParquetMetaData) -> Result<ParquetAccessPlan> {
-    let access = ParquetAccessPlan::try_new_from_overall_row_selection(rows.selection().clone(), footer.row_groups());
-    access.map_err(|error| error.context(format!("/{}", file.object_meta.location)))
+    let lengths = || footer.row_groups().iter().map(|row_group| row_group.num_rows().max(0) as usize);
+    let stored = lengths().fold(0, usize::saturating_add);
+    let named = rows.selection().row_count().saturating_add(rows.selection().skipped_row_count());
+    if stored != named || stored > MOST_ROWS {
+        let file = &file.object_meta.location;
+        return exec_err!("/{file}: the file has {stored} rows, and the selection of rows specifies {named} rows");
+    }
+    let (mask, mut first) = (mask_of(rows.selection()), 0);
+    let access = lengths().map(|length| {
+        let left = mask.slice(first, length);
+        first += length;
+        match left.count_set_bits() {
+            0 => RowGroupAccess::Skip,
+            all if all == length => RowGroupAccess::Scan,
+            _ => RowGroupAccess::Selection(RowSelection::from_boolean_buffer(left)),
+        }
+    });
+    Ok(ParquetAccessPlan::new(access.collect()))
+}
+
+fn mask_of(rows: &RowSelection) -> BooleanBuffer {
+    if let Some(mask) = rows.as_mask() {
+        return mask.clone();
+    }
+    let mut mask = BooleanBufferBuilder::new(rows.row_count() + rows.skipped_row_count());
+    rows.iter().for_each(|stretch| mask.append_n(stretch.row_count, !stretch.skip));
+    mask.finish()
 }
 
 /// Adds the row groups that are left to `planned`, with what is read of them.
@@ -255,15 +285,20 @@ async fn ask(
 ) -> Result<()> {
     let mut columns: Option<Columns> = None;
     let entries = wanted.into_inner().into_iter().zip(left.into_inner()).enumerate();
-    for (number, (access, left)) in entries.filter(|(_, (_, left))| left.should_scan()) {
+    for (number, (access, mut left)) in entries.filter(|(_, (_, left))| left.should_scan()) {
         let rows = footer.row_group(number).num_rows().max(0) as u64;
-        let mut row_group = PlannedRowGroup { number, access, rows, bytes: Vec::new() };
+        // The same bytes, and asking costs less.
+        if limit.is_none() && reads_all_pages(&left, footer, number) {
+            left = RowGroupAccess::Scan;
+        }
+        let mut row_group = PlannedRowGroup { number, access: left, rows, bytes: Vec::new() };
         let asked = match &columns {
-            Some(columns) => columns.ask(number, &left)?,
+            Some(columns) => columns.ask(number, &row_group.access)?,
             None => probe.ask(planned.with(std::slice::from_ref(&row_group)), footer).await?,
         };
-        // What only the opener prunes stays in the plan, without length, and is pruned and counted
-        // when it is opened.
+        // What only the opener prunes has its part as the scan names it.
+        row_group.access = access;
+        // It stays in the plan, without length, and is pruned and counted when it is opened.
         let opened = !matches!(asked, Asked::Nothing);
         if !opened {
             row_group.rows = 0;
@@ -277,6 +312,23 @@ async fn ask(
         planned.row_groups.push(row_group);
     }
     Ok(())
+}
+
+/// Whether each page of a row group has a row that is left, as far as the file's index says where
+/// pages begin.
+fn reads_all_pages(left: &RowGroupAccess, footer: &ParquetMetaData, number: usize) -> bool {
+    let RowGroupAccess::Selection(rows) = left else { return false };
+    let (Some(mask), Some(index)) = (rows.as_mask(), footer.offset_index().and_then(|index| index.get(number))) else {
+        return false;
+    };
+    index.iter().all(|column| {
+        let firsts = column.page_locations().iter().map(|page| page.first_row_index);
+        let ends = firsts.clone().skip(1).chain([mask.len() as i64]);
+        firsts.zip(ends).all(|(first, end)| match (usize::try_from(first), usize::try_from(end)) {
+            (Ok(first), Ok(end)) if first < end && end <= mask.len() => mask.slice(first, end - first).has_true(),
+            _ => false,
+        })
+    })
 }
 
 #[cfg(test)]

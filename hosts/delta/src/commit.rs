@@ -47,6 +47,8 @@ pub(crate) fn commit(
         }
         let next = Arc::clone(&tip.kernel).update_table(operation.clone(), crate::ENGINE, !same_rows);
         let mut next = next.build(&table.engine, Box::new(FileSystemCommitter::new())).map_err(fault)?;
+        // Rows that stay where they are keep their ids, and no others are changed where rows have ids.
+        next.ack_row_tracking_preservation();
         changes(&since, &mut next)?;
         match next.commit(&table.engine).map_err(fault)? {
             CommitResult::Committed(done) => {

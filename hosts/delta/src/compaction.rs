@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use delta_kernel::transaction::UpdateTableOperation;
 
+use crate::commit;
 use crate::data::DataWriter;
 use crate::error::{DeltaError, Result};
 use crate::held::look_up;
+use crate::protocol::{self, Asking};
 use crate::snapshot::DataFile;
 use crate::table::Table;
 use crate::transaction::left;
-use crate::{commit, protocol};
 
 impl Table {
     /// Writes those files anew of whose rows more than this share is deleted. The version that has
@@ -26,6 +27,7 @@ impl Table {
     pub fn compact(&self, share: f64) -> Result<Option<u64>> {
         let base = look_up(|| self.newest())?;
         protocol::check_write(&self.root, &base.kernel)?;
+        protocol::check_change(&self.root, &base.kernel, Asking::Move)?;
         let worn = |file: &&Arc<DataFile>| file.deleted.len() as f64 > share * file.rows as f64;
         let old: Vec<_> = base.files.iter().map(|(_, file)| file).filter(worn).collect();
         if old.is_empty() {

@@ -24,28 +24,38 @@ pub(crate) struct DeltaFactory;
 impl TableProviderFactory for DeltaFactory {
     async fn create(&self, _state: &dyn Session, asked: &CreateExternalTable) -> Result<Arc<dyn TableProvider>> {
         let [location] = &asked.locations[..] else { return plan_err!("a Delta table has one location") };
-        if let Some(option) = asked.options.keys().next() {
-            return plan_err!("a Delta table has no option {option} here");
-        }
+        let options = options_of(asked)?;
         let folder = PathBuf::from(location.strip_prefix("file://").unwrap_or(location));
         let columns = asked.schema.as_arrow();
         let table = match (log::is_table(&folder), columns.fields().is_empty()) {
             (false, true) => {
                 return plan_err!("no Delta table is in {location}; to make one, name its columns");
             }
-            (true, _) => same_columns(&folder, columns)?,
+            (true, _) => same_columns(&folder, columns, options)?,
             (false, false) => {
                 let partitions: Vec<&str> = asked.table_partition_cols.iter().map(String::as_str).collect();
-                Table::create(&folder, columns, &partitions, Options::default())?
+                Table::create(&folder, columns, &partitions, options)?
             }
         };
         Ok(Arc::new(DeltaTable::newest(&table)?))
     }
 }
 
+/// What the statement allows: `OPTIONS ('allow' '/a,/b')`. DataFusion puts `format.` before names.
+fn options_of(asked: &CreateExternalTable) -> Result<Options> {
+    let mut options = Options::default();
+    for (name, value) in &asked.options {
+        match name.strip_prefix("format.").unwrap_or(name) {
+            "allow" => options.allowed.extend(value.split(',').map(|folder| PathBuf::from(folder.trim()))),
+            other => return plan_err!("a Delta table has no option {other} here; there is 'allow'"),
+        }
+    }
+    Ok(options)
+}
+
 /// The table in `folder`, if it has the columns that are named.
-fn same_columns(folder: &Path, columns: &datafusion::arrow::datatypes::Schema) -> Result<Arc<Table>> {
-    let table = Table::open(folder)?;
+fn same_columns(folder: &Path, columns: &datafusion::arrow::datatypes::Schema, options: Options) -> Result<Arc<Table>> {
+    let table = Table::open_with(folder, options)?;
     let snapshot = table.newest()?;
     let names = |schema: &datafusion::arrow::datatypes::Schema| -> Vec<String> {
         schema.fields().iter().map(|field| field.name().clone()).collect()

@@ -1,6 +1,7 @@
 //! Data files: rows into new ones, and the rows that are left out of old ones.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, take_record_batch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::DataFusionError;
+use datafusion::datasource::physical_plan::parquet::Int96Coercer;
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReaderBuilder, RowSelection};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+};
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use uuid::Uuid;
@@ -69,6 +73,10 @@ impl<'a> DataWriter<'a> {
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());
+        }
+        if let Some(column) = self.columns.missing(rows) {
+            let what = format!("column {column} may not be NULL, and a row has no value of it");
+            return Err(DeltaError::Refused { path: self.root.to_owned(), what });
         }
         let rows = self.columns.to_stored(rows)?;
         let names = self.columns.partitions.iter().map(|field| field.name());
@@ -179,8 +187,8 @@ impl<'a> DataWriter<'a> {
     fn copy_rows(&mut self, file: &DataFile, left: Vec<Range<usize>>) -> Result<()> {
         let path = &file.path;
         let broken = |error: &dyn std::fmt::Display| DeltaError::parquet(path, error);
-        let opened = std::fs::File::open(path).map_err(DeltaError::io(path))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(opened).map_err(|error| broken(&error))?;
+        let opened = File::open(path).map_err(DeltaError::io(path))?;
+        let builder = opened_for_copy(opened).map_err(|error| broken(&error))?;
         let rows = builder.metadata().file_metadata().num_rows();
         if u64::try_from(rows) != Ok(file.rows) {
             return Err(broken(&format!("it has {rows} rows, and the log says {}", file.rows)));
@@ -190,11 +198,21 @@ impl<'a> DataWriter<'a> {
         let values = self.columns.partitions.iter().map(|field| values.get(field.name()).cloned().flatten());
         let values: Vec<_> = values.collect();
         for batch in builder.with_row_selection(selection).build().map_err(|error| broken(&error))? {
-            let batch = fitted(&batch.map_err(|error| broken(&error))?, &self.columns.in_files)?;
+            let batch = self.columns.of_file(batch.map_err(|error| broken(&error))?)?;
             self.write_part(values.clone(), &batch)?;
         }
         Ok(())
     }
+}
+
+/// A file with times of microseconds, also where it has them in 96 bits: nanoseconds would not do
+/// for all that these can be.
+fn opened_for_copy(file: File) -> parquet::errors::Result<ParquetRecordBatchReaderBuilder<File>> {
+    let footer = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
+    let coerced = Int96Coercer::new(footer.parquet_schema(), footer.schema(), &TimeUnit::Microsecond).coerce();
+    let Some(schema) = coerced else { return Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)) };
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
 }
 
 impl Drop for DataWriter<'_> {

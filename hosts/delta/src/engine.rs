@@ -1,7 +1,8 @@
 //! What the library of the protocol reads and writes the log of a table through.
 //!
-//! It sees no more than the table's folder: a path that leaves it, by its words or by a link, is
-//! refused by its name. What it writes has its name when it is whole and durable.
+//! It reads no more than the table's folder and the places that the user allows, and writes into the
+//! folder alone: a path that leaves them, by its words or by a link, is refused by its name. What it
+//! writes has its name when it is whole and durable.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -19,7 +20,9 @@ use url::Url;
 
 use crate::disk::Disk;
 use crate::error::DeltaError;
-use crate::{inside, log};
+use crate::inside::Places;
+use crate::log;
+use crate::options::Options;
 
 /// The protocol's library as it works on one table.
 #[derive(Clone, Debug)]
@@ -30,12 +33,22 @@ pub(crate) struct LocalEngine(Arc<Files>);
 pub(crate) struct Files {
     /// The table's folder, without links.
     pub(crate) root: PathBuf,
+    /// That alone.
+    own: Places,
+    /// Where files are read.
+    places: Places,
     pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl LocalEngine {
-    pub(crate) fn new(root: &Path, disk: &Arc<dyn Disk>) -> Self {
-        Self(Arc::new(Files { root: root.to_owned(), disk: Arc::clone(disk) }))
+    pub(crate) fn new(root: &Path, options: &Options) -> Result<Self, DeltaError> {
+        let (own, places) = (Places::new(root, &[])?, Places::new(root, &options.allowed)?);
+        Ok(Self(Arc::new(Files { root: root.to_owned(), own, places, disk: Arc::clone(&options.disk) })))
+    }
+
+    /// Where files of the table may lie.
+    pub(crate) fn places(&self) -> &Places {
+        &self.0.places
     }
 
     /// The table's folder as the library names it.
@@ -70,15 +83,19 @@ impl Engine for LocalEngine {
 }
 
 impl Files {
-    /// Where a file is that the library names.
+    /// Where a file of the table's folder is that the library names.
     pub(crate) fn path(&self, url: &Url) -> KernelResult<PathBuf> {
-        let path = inside::path_of(&self.root, url.as_str()).map_err(ours)?;
-        inside::check(&self.root, &path).map_err(ours)?;
+        Self::path_in(&self.own, url)
+    }
+
+    fn path_in(places: &Places, url: &Url) -> KernelResult<PathBuf> {
+        let path = places.path_of(url.as_str()).map_err(ours)?;
+        places.check(&path).map_err(ours)?;
         Ok(path)
     }
 
     pub(crate) fn read(&self, url: &Url) -> KernelResult<(PathBuf, Vec<u8>)> {
-        let path = self.path(url)?;
+        let path = Self::path_in(&self.places, url)?;
         let bytes = fs::read(&path).map_err(|error| failed(&path, error))?;
         Ok((path, bytes))
     }

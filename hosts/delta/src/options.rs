@@ -1,10 +1,11 @@
-//! How a table is written.
+//! How a table is written, and where its files may lie.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::{Disk, LocalDisk};
 
-/// How a table is written. Start from the default and change what matters.
+/// How a table is written, and where its files may lie. Start from the default and change what matters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -17,6 +18,9 @@ pub struct Options {
     /// Bytes of inserted rows that a transaction keeps in memory before it writes a file of them.
     /// Default: 64 MiB.
     pub memory: usize,
+    /// Folders beside the table's own in which a log may name files, as shallow clones do. They are
+    /// read, and nothing is written or deleted there. Default: none.
+    pub allowed: Vec<PathBuf>,
     /// Where changes are written.
     pub disk: Arc<dyn Disk>,
 }
@@ -28,6 +32,7 @@ impl Default for Options {
             page_rows: 8 << 10,
             file_bytes: 128 << 20,
             memory: 64 << 20,
+            allowed: Vec::new(),
             disk: Arc::new(LocalDisk),
         }
     }

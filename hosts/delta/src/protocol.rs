@@ -13,14 +13,18 @@ use crate::error::{DeltaError, Result};
 /// The property that lets rows be deleted without writing their file anew.
 pub(crate) const ENABLE_VECTORS: &str = "delta.enableDeletionVectors";
 
-/// Features that ask nothing of data files, or what ours have.
-const WRITTEN: [TableFeature; 10] = [
+/// Features that ask nothing of data files, or what ours have. Some of them ask it of certain
+/// changes: see [`check_change`].
+const WRITTEN: [TableFeature; 13] = [
     TableFeature::AppendOnly,
+    TableFeature::ChangeDataFeed,
+    TableFeature::ClusteredTable,
     TableFeature::ColumnMapping,
     TableFeature::DeletionVectors,
     TableFeature::DomainMetadata,
     TableFeature::InCommitTimestamp,
     TableFeature::Invariants,
+    TableFeature::RowTracking,
     TableFeature::TimestampWithoutTimezone,
     TableFeature::TypeWidening,
     TableFeature::V2Checkpoint,
@@ -61,6 +65,27 @@ pub(crate) fn check_write(root: &Path, table: &Snapshot) -> Result<()> {
         return refused((*asked).to_owned());
     }
     table.ensure_operation_supported(Operation::Write).map_err(|error| said(root, error))
+}
+
+/// A change that some features ask more of than others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asking {
+    /// Rows go.
+    Delete,
+    /// Rows get other values, or another file.
+    Move,
+}
+
+/// Whether we can change the rows of the table in this way. What rows were before goes into a change
+/// feed, and rows that move take their ids along: we write neither.
+pub(crate) fn check_change(root: &Path, table: &Snapshot, change: Asking) -> Result<()> {
+    let is_on = |feature| table.table_configuration().is_feature_enabled(&feature);
+    let feature = match change {
+        Asking::Delete if is_on(TableFeature::ChangeDataFeed) => "changeDataFeed (rows can only be added)",
+        Asking::Move if is_on(TableFeature::RowTracking) => "rowTracking (rows can be added and marked as deleted)",
+        _ => return Ok(()),
+    };
+    Err(DeltaError::Feature { path: root.to_owned(), what: "its writers must know", feature: feature.to_owned() })
 }
 
 /// Whether deleted rows are marked, and their file stays.

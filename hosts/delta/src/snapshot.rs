@@ -24,7 +24,7 @@ use crate::columns::Columns;
 use crate::engine::LocalEngine;
 use crate::error::{DeltaError, Result, decoded};
 use crate::log::Made;
-use crate::{inside, schema, vector};
+use crate::{schema, vector};
 
 /// A data file of a version.
 #[derive(Debug)]
@@ -179,8 +179,8 @@ impl Snapshot {
 
 impl DataFile {
     fn of(engine: &LocalEngine, root: &Path, add: &Add, columns: &Columns) -> Result<Self> {
-        let path = inside::path_of(root, &add.path)?;
-        inside::check(root, &path)?;
+        let path = engine.places().path_of(&add.path)?;
+        engine.places().check(&path)?;
         let broken = |what: String| DeltaError::broken(&path, None, what);
         if add.size < 0 {
             return Err(broken(format!("the log says that it has {} bytes", add.size)));

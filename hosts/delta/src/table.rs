@@ -49,7 +49,7 @@ impl Table {
     pub fn open_with(folder: impl AsRef<Path>, options: Options) -> Result<Arc<Self>> {
         let folder = folder.as_ref();
         let root = folder.canonicalize().map_err(DeltaError::io(folder))?;
-        let engine = LocalEngine::new(&root, &options.disk);
+        let engine = LocalEngine::new(&root, &options)?;
         let table = Self { root, options, engine, newest: Mutex::default() };
         table.newest()?;
         Ok(Arc::new(table))
@@ -73,7 +73,7 @@ impl Table {
         let log = log::folder(folder);
         create_folders(&options, &log)?;
         let root = folder.canonicalize().map_err(DeltaError::io(folder))?;
-        let engine = LocalEngine::new(&root, &options.disk);
+        let engine = LocalEngine::new(&root, &options)?;
         let made = || -> KernelResult<bool> {
             let mut made = create_table(root.to_string_lossy(), Arc::new(columns), crate::ENGINE, true)
                 .with_table_properties([(ENABLE_VECTORS, "true")]);

@@ -29,7 +29,7 @@ use crate::data::DataWriter;
 use crate::engine::write_file;
 use crate::error::{DeltaError, Result};
 use crate::held::{Held, hold, look_up};
-use crate::protocol;
+use crate::protocol::{self, Asking};
 use crate::snapshot::{DataFile, Snapshot};
 use crate::table::Table;
 use crate::vector::{VectorFile, stretches};
@@ -123,6 +123,7 @@ impl Transaction {
     /// Adds what a statement has changed, all of it or nothing.
     pub(crate) fn apply(&self, statement: Statement) -> Result<()> {
         self.note(&statement.files);
+        self.check_change(&statement)?;
         let mut changes = self.changes.lock();
         self.check_open(&changes)?;
         let mut after = changes.clone();
@@ -180,6 +181,15 @@ impl Transaction {
         Ok(())
     }
 
+    fn check_change(&self, statement: &Statement) -> Result<()> {
+        let check = |change| protocol::check_change(&self.table.root, &self.base.kernel, change);
+        match (statement.deleted.is_empty(), statement.rows.is_empty() && statement.files.is_empty()) {
+            (true, _) => Ok(()),
+            (false, true) => check(Asking::Delete),
+            (false, false) => check(Asking::Delete).and_then(|()| check(Asking::Move)),
+        }
+    }
+
     /// Notes files that are to go if no version gets them.
     fn note<'a>(&self, adds: impl IntoIterator<Item = &'a Add>) {
         self.written.lock().extend(adds.into_iter().map(|add| add.path.clone()));
@@ -212,6 +222,9 @@ impl Transaction {
             match (rows.len() == file.rows, marks && file.is_counted) {
                 (false, true) => marked.push((file, rows)),
                 (all, _) => {
+                    if !all {
+                        protocol::check_change(&self.table.root, &since.tip.kernel, Asking::Move)?;
+                    }
                     gone.extend(since.tip.place(path));
                     copied.extend((!all).then_some((file, rows)));
                 }

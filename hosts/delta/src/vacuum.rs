@@ -22,7 +22,6 @@ use delta_kernel::actions::get_commit_schema;
 use delta_kernel::engine::arrow_data::EngineDataArrowExt;
 
 use crate::error::{DeltaError, Result};
-use crate::inside::path_of;
 use crate::log::Named;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
@@ -139,9 +138,9 @@ impl Table {
 
     /// A data file, and that of its deletion vector, as the file system has them.
     fn files_of(&self, path: &str, vector: Option<&DeletionVectorDescriptor>) -> Result<Vec<PathBuf>> {
-        let mut paths = vec![path_of(&self.root, path)?];
+        let mut paths = vec![self.engine.places().path_of(path)?];
         if let Some(vector) = vector {
-            paths.extend(vector::path(&self.engine, &self.root, vector)?);
+            paths.extend(vector::path(&self.engine, vector)?);
         }
         Ok(paths.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect())
     }

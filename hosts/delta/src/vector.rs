@@ -12,11 +12,10 @@ use uuid::Uuid;
 
 use crate::engine::LocalEngine;
 use crate::error::{DeltaError, Result, decoded};
-use crate::inside;
 
 /// Reads the vector of a file in the table at `root`.
 pub(crate) fn read(engine: &LocalEngine, root: &Path, vector: &DeletionVectorDescriptor) -> Result<RoaringTreemap> {
-    let path = path(engine, root, vector)?.unwrap_or_else(|| root.to_owned());
+    let path = path(engine, vector)?.unwrap_or_else(|| root.to_owned());
     let url = engine.url()?;
     let rows = decoded(&path, || match vector.read(engine.storage_handler(), &url) {
         Ok(rows) => Ok(rows),
@@ -33,10 +32,10 @@ pub(crate) fn read(engine: &LocalEngine, root: &Path, vector: &DeletionVectorDes
     Ok(rows)
 }
 
-/// The file that a vector is in, unless it is in the log. It lies in the table's folder.
-pub(crate) fn path(engine: &LocalEngine, root: &Path, vector: &DeletionVectorDescriptor) -> Result<Option<PathBuf>> {
+/// The file that a vector is in, unless it is in the log.
+pub(crate) fn path(engine: &LocalEngine, vector: &DeletionVectorDescriptor) -> Result<Option<PathBuf>> {
     let url = vector.absolute_path(&engine.url()?).map_err(|error| engine.fault(error))?;
-    url.map(|url| inside::path_of(root, url.as_str())).transpose()
+    url.map(|url| engine.places().path_of(url.as_str())).transpose()
 }
 
 /// Vectors that are written together.

@@ -10,6 +10,7 @@ mod table {
     mod hostile;
     mod lifetimes;
     mod peers;
+    mod places;
     mod scans;
     mod tpch;
     mod upkeep;

@@ -167,5 +167,7 @@ def _blocks(cluster: Cluster, settled: tuple[int, int] | None = None) -> tuple[i
 
 def _counters(cluster: Cluster) -> dict:
     with cluster.connect() as session:
-        session.execute("create extension if not exists pg_pagecast")
+        # A standby has it from its primary.
+        if session.value("select pg_is_in_recovery()") == "f":
+            session.execute("create extension if not exists pg_pagecast")
         return session.records("select * from pg_pagecast_stats")[0]

@@ -76,9 +76,10 @@ class Cluster:
             self.run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", *options)
         return self
 
-    def follow(self, primary: "Cluster") -> "Cluster":
-        """Makes this the standby of a running cluster by a base backup of it."""
-        self.run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D", str(self.data), "-R", "-X", "stream", "-c", "fast")
+    def follow(self, primary: "Cluster", *options: str) -> "Cluster":
+        """Makes this the standby of a running cluster by a base backup of it, with further options
+        of pg_basebackup."""
+        self.run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-D", str(self.data), "-R", "-X", "stream", "-c", "fast", *options)
         return self
 
     def start(self, **settings) -> "Cluster":

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 use datafusion::common::{DataFusionError, Result, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
@@ -53,8 +55,8 @@ impl TableFile {
         Self { statistics: Some(statistics), ..self }
     }
 
-    /// The same. Its first row has this number among the rows of the version, which who asks for the
-    /// positions of rows needs.
+    /// The same. Its first row has this number among the rows of the version: who asks for the
+    /// positions of rows needs it.
     #[must_use]
     pub fn with_first(self, first: u64) -> Self {
         Self { first, ..self }
@@ -64,9 +66,11 @@ impl TableFile {
     #[must_use]
     pub fn left(self, stored: u64, rows: Vec<Range<usize>>) -> Self {
         let count: usize = rows.iter().map(ExactSizeIterator::len).sum();
-        let left =
-            (count as u64 != stored).then(|| RowSelection::from_consecutive_ranges(rows.into_iter(), stored as usize));
-        Self { left, ..self }
+        let select = || match stored <= MOST_BITS {
+            true => RowSelection::from_boolean_buffer(mask(stored as usize, rows)),
+            false => RowSelection::from_consecutive_ranges(rows.into_iter(), stored as usize),
+        };
+        Self { left: (count as u64 != stored).then(select), ..self }
     }
 
     /// As DataFusion's source of Parquet takes it.
@@ -82,4 +86,19 @@ impl TableFile {
             None => part,
         }
     }
+}
+
+/// No file has so many rows, but whoever writes metadata can say that it has.
+const MOST_BITS: u64 = 1 << 34;
+
+/// A bit for each of so many rows. Where stretches are none of these rows there are more bits than
+/// rows, and the scan says so.
+fn mask(stored: usize, rows: Vec<Range<usize>>) -> BooleanBuffer {
+    let mut mask = BooleanBufferBuilder::new(stored);
+    for stretch in rows {
+        mask.append_n(stretch.start.saturating_sub(mask.len()), false);
+        mask.append_n(stretch.len(), true);
+    }
+    mask.append_n(stored.saturating_sub(mask.len()), false);
+    mask.finish()
 }

@@ -38,16 +38,19 @@
 //! * `columns`: columns as queries name them, and how files have them.
 //! * `adapter`: expressions over columns of the table, in terms of those of a file.
 //! * `nested`: values of nested columns, whose parts have other names or types.
+//! * `inside`: whether a file lies where it may.
 //! * `kept`: readers of a scan's files, which keep them where they are.
 
 mod adapter;
 mod columns;
 mod file;
+mod inside;
 mod kept;
 mod nested;
 mod snapshot;
 
 pub use columns::{Column, TableColumns};
 pub use file::TableFile;
+pub use inside::inside;
 pub use nested::as_type;
 pub use snapshot::{POSITION, TableSnapshot, with_position};

@@ -120,8 +120,11 @@ impl TableSnapshot {
         scanned: Vec<usize>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options =
+        let mut options =
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
+        // Formats of tables have times of microseconds, and Spark stores them in 96 bits. As
+        // nanoseconds those before 1678 and after 2261 would become others.
+        options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
         // Bounds are no values of the rows that are left.
         let mut statistics = Statistics::new_unknown(schema.table_schema());
         statistics.num_rows = self.rows.map_or(Precision::Absent, |rows| Precision::Exact(rows as usize));

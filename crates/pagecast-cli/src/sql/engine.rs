@@ -1,5 +1,6 @@
 //! The flags of every verb that runs SQL for somebody.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -21,6 +22,10 @@ pub(crate) struct EngineArgs {
     /// come from the usual variables, for S3 also from a profile, and for https from the URL
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<Place>,
+    /// Folder beside --data in which the logs of Delta tables may name files, as shallow clones do;
+    /// several times for several
+    #[arg(long, value_name = "FOLDER")]
+    allow: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
     /// Memory for pages of files and for statements together; --pool says the same [default: half
@@ -73,6 +78,7 @@ impl EngineArgs {
         let options = Options {
             data: self.data.clone(),
             bounded,
+            allowed: self.allow.clone(),
             endpoint: self.store.endpoint.clone(),
             flash: self.flash.options()?,
             policy: self.policy.clone(),

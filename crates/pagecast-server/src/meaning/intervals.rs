@@ -17,7 +17,7 @@ use super::calendar::{Moment, days_in};
 use super::to_char::micros;
 use crate::rows::DAY;
 
-const KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+pub(super) const KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 pub(super) fn is_interval(kind: &DataType) -> bool {
     matches!(kind, DataType::Interval(_) | DataType::Duration(_))
@@ -46,7 +46,8 @@ pub(super) fn in_days(expr: Expr) -> Expr {
     call("interval_in_days", Gives::Always(KIND), run, vec![expr])
 }
 
-fn parts(array: &ArrayRef) -> Result<ArrayRef> {
+/// Intervals of either kind as months, days and the rest.
+pub(super) fn parts(array: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(array.data_type(), DataType::Duration(_)) {
         return Ok(cast(array, &KIND)?);
     }

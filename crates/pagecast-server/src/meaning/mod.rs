@@ -8,6 +8,7 @@
 //! | `plans` | the rule that goes over a plan |
 //! | `arithmetic`, `numerics`, `sum` | numbers: their limits, and how they are rounded |
 //! | `texts`, `intervals`, `calendar` | values as texts, texts as values, and time |
+//! | `multiples` | products of intervals and numbers, before DataFusion refuses them |
 //! | `patterns`, `to_char`, `from_text` | `to_char`, `to_date`, `to_timestamp` |
 //! | `types` | `pg_typeof` |
 //! | `calculation` | a function in a plan |
@@ -17,6 +18,7 @@ mod calculation;
 mod calendar;
 mod from_text;
 mod intervals;
+mod multiples;
 mod numerics;
 mod patterns;
 mod plans;
@@ -25,12 +27,18 @@ mod texts;
 mod to_char;
 mod types;
 
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::prelude::SessionContext;
 
 pub(super) use plans::meant;
 
-/// Puts PostgreSQL's functions in the place of DataFusion's of the same names.
-pub(super) fn install(ctx: &SessionContext) {
+/// Puts PostgreSQL's functions in the place of DataFusion's of the same names, and plans what
+/// DataFusion does not.
+pub(super) fn install(ctx: &SessionContext) -> Result<()> {
+    ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
     ctx.register_udaf(sum::function());
     for function in [
         intervals::age(),
@@ -44,4 +52,5 @@ pub(super) fn install(ctx: &SessionContext) {
     ] {
         ctx.register_udf(function);
     }
+    Ok(())
 }

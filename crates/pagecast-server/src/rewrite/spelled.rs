@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, FunctionArgumentClause,
+    AccessExpr, BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, FunctionArgumentClause,
     FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, ObjectNamePart, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator, Value,
-    VisitMut, VisitorMut,
+    Select, SelectItem, SetExpr, Subscript, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use super::{call, call_with, counts, take};
@@ -285,6 +285,19 @@ pub(super) fn similar(expr: &mut Expr) -> Option<Expr> {
     let op = if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
     let right = Box::new(text(&regular(pattern, escape)));
     Some(Expr::BinaryOp { left: Box::new(take(inner)), op, right })
+}
+
+/// `substring(x from 'a+')`: the part of a text that a pattern finds, or its first group;
+/// `None` where the pattern is no constant.
+pub(super) fn matched(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Substring { expr: inner, substring_from: Some(pattern), substring_for: None, .. } = expr else {
+        return None;
+    };
+    let Expr::Value(value) = &**pattern else { return None };
+    let Value::SingleQuotedString(_) = &value.value else { return None };
+    let found = call_with("regexp_match", vec![take(inner), take(pattern)]);
+    let first = AccessExpr::Subscript(Subscript::Index { index: number("1") });
+    Some(Expr::CompoundFieldAccess { root: Box::new(found), access_chain: vec![first] })
 }
 
 fn regular(pattern: &str, escape: Option<char>) -> String {

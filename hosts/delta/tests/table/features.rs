@@ -151,7 +151,7 @@ async fn types_that_were_widened_are_read() {
 }
 
 #[tokio::test]
-async fn tables_with_row_tracking_are_read() {
+async fn rows_that_are_tracked_stay_where_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     made(root).await;
@@ -161,7 +161,54 @@ async fn tables_with_row_tracking_are_read() {
         properties["delta.rowTracking.materializedRowCommitVersionColumnName"] = "_row-version".into();
     });
     same_in_each_delivery(root, "SELECT count(*), max(id) FROM t", "900 999").await;
-    is_refused_for_writing(root, "rowTracking").await;
+    let table = Table::open(root).unwrap();
+    let session = Session::new(&table, None);
+    let fault = session.try_run("UPDATE t SET id = 0 WHERE id = 5").await.unwrap_err().to_string();
+    assert!(fault.contains("rowTracking") && fault.contains("nothing was done"), "{fault}");
+    assert!(table.compact(0.0).unwrap_err().to_string().contains("rowTracking"));
+    assert_eq!(session.number("DELETE FROM t WHERE id < 10").await, 9);
+    session.run("INSERT INTO t SELECT * FROM t WHERE id >= 990").await;
+    // New rows have numbers behind those that were given, which the log keeps.
+    let text = fs::read_to_string(commit(root, table.newest().unwrap().version())).unwrap();
+    assert!(text.contains("\"baseRowId\":0") && text.contains("\"delta.rowTracking\""), "{text}");
+    same_in_each_delivery(root, "SELECT count(*), max(id), min(id) FROM t", "900 999 10").await;
+}
+
+/// Of a change feed we write nothing, and who only adds rows need not.
+#[tokio::test]
+async fn rows_are_only_added_where_there_is_a_change_feed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    made(root).await;
+    edit(root, &[], &["changeDataFeed"], |_, properties| {
+        properties["delta.enableChangeDataFeed"] = "true".into();
+    });
+    let session = Session::new(&Table::open(root).unwrap(), None);
+    session.run("INSERT INTO t SELECT * FROM t WHERE id >= 990").await;
+    for change in ["DELETE FROM t WHERE id = 5", "UPDATE t SET id = 0 WHERE id = 5"] {
+        let fault = session.try_run(change).await.unwrap_err().to_string();
+        assert!(fault.contains("changeDataFeed") && fault.contains("nothing was done"), "{fault}");
+    }
+    same_in_each_delivery(root, "SELECT count(*), max(id) FROM t", "909 999").await;
+}
+
+/// Files of other writers say that parts of a column may be NULL, which the table does not.
+#[tokio::test]
+async fn parts_that_may_not_be_null_are_read_and_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    made(root).await;
+    edit(root, &[], &[], |columns, _| {
+        columns[2]["type"]["fields"][1]["nullable"] = false.into();
+    });
+    same_in_each_delivery(root, "SELECT count(*), max(pair['b']) FROM t", "900 b999").await;
+    let session = Session::new(&Table::open(root).unwrap(), None);
+    session.run("INSERT INTO t SELECT * FROM t WHERE id >= 990").await;
+    session.run("INSERT INTO t VALUES (1, 1, NULL)").await;
+    let nothing = "INSERT INTO t VALUES (1, 1, named_struct('a', CAST(1 AS INT), 'b', CAST(NULL AS VARCHAR)))";
+    let fault = session.try_run(nothing).await.unwrap_err().to_string();
+    assert!(fault.contains("column pair.b may not be NULL"), "{fault}");
+    same_in_each_delivery(root, "SELECT count(*), count(pair['b']) FROM t", "910 909").await;
 }
 
 /// Its checkpoint has a name of its own, and the log before it is gone.

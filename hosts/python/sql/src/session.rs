@@ -55,6 +55,7 @@ pub(crate) fn open(
     let options = Options {
         data: data.map(Place::from),
         bounded: false,
+        allowed: Vec::new(),
         endpoint: endpoint.clone(),
         memory: memory.map(|limit| bytes("memory", limit)).transpose()?,
         flash,
