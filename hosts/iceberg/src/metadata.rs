@@ -95,7 +95,10 @@ impl Metadata {
         for snapshot in raw["snapshots"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             snapshot.entry("sequence-number").or_insert(0.into());
         }
-        let table: TableMetadata = decoded(at, || serde_json::from_value(raw.clone()))?;
+        // The library tries one version after the other, and says only that none fits.
+        let unlike =
+            |_| format!("a part that format version {} has is not there or of another kind", raw["format-version"]);
+        let table: TableMetadata = decoded(at, || serde_json::from_value(raw.clone()).map_err(unlike))?;
         check_defaults(at, &raw, &table)?;
         let refs = raw["refs"].as_object().into_iter().flatten();
         let refs = refs.filter_map(|(name, said)| {
