@@ -5,6 +5,8 @@
 //! Times are the best of the rounds. Processor time is that of all threads, which what else runs on
 //! the machine disturbs little.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,14 +38,24 @@ fn external(error: impl std::error::Error + Send + Sync + 'static) -> datafusion
     datafusion::common::DataFusionError::External(Box::new(error))
 }
 
-/// Seconds that all threads of this process were on a processor so far.
-fn on_processor() -> Result<f64> {
-    let mut nanoseconds = 0;
+/// Nanoseconds that each thread of this process was on a processor so far.
+fn on_processor() -> Result<BTreeMap<PathBuf, u64>> {
+    let mut threads = BTreeMap::new();
     for thread in std::fs::read_dir("/proc/self/task")? {
-        let stat = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        nanoseconds += stat.split(' ').next().and_then(|on_processor| on_processor.parse::<u64>().ok()).unwrap_or(0);
+        let path = thread?.path();
+        // A thread may end meanwhile.
+        let Ok(stat) = std::fs::read_to_string(path.join("schedstat")) else { continue };
+        threads.extend(stat.split(' ').next().and_then(|on_processor| Some((path, on_processor.parse().ok()?))));
     }
-    Ok(nanoseconds as f64 / 1e9)
+    Ok(threads)
+}
+
+/// Seconds on processors between two such counts; nothing if a thread has ended, whose share is not
+/// known.
+fn between(before: &BTreeMap<PathBuf, u64>, after: &BTreeMap<PathBuf, u64>) -> Option<f64> {
+    let all = |threads: &BTreeMap<PathBuf, u64>| threads.values().sum::<u64>();
+    let kept = before.keys().all(|thread| after.contains_key(thread));
+    kept.then(|| (all(after) - all(before)) as f64 / 1e9)
 }
 
 /// A session that reads a version through a pool of its own, and what its scans have cost.
@@ -72,7 +84,7 @@ impl Reader {
         let (started, processor) = (Instant::now(), on_processor()?);
         collect(plan, self.ctx.task_ctx()).await?;
         self.wall = self.wall.min(started.elapsed().as_secs_f64());
-        self.processor = self.processor.min(on_processor()? - processor);
+        self.processor = self.processor.min(between(&processor, &on_processor()?).unwrap_or(f64::MAX));
         self.bytes = self.host.pool().stats().bytes_requested - before;
         Ok(())
     }
