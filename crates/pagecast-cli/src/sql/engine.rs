@@ -22,8 +22,8 @@ pub(crate) struct EngineArgs {
     /// come from the usual variables, for S3 also from a profile, and for https from the URL
     #[arg(long, value_name = "PATH")]
     pub(crate) data: Option<Place>,
-    /// Folder beside --data in which tables of Delta, Iceberg and DuckLake may have files, as shallow
-    /// clones do; several times for several
+    /// Folder beside --data in which tables of Delta, Iceberg and DuckLake may have files, as
+    /// shallow clones do; several times for several
     #[arg(long, value_name = "FOLDER")]
     allow: Vec<PathBuf>,
     #[command(flatten)]
