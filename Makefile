@@ -166,7 +166,7 @@ fuzz-delta: ## the log and checkpoints of Delta tables; DataFusion is built once
 
 lint: ## formatting, clippy, the command without DataFusion, comments and documents
 	cargo fmt --all --check
-	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets --features pagecast-cli/flight -- -D warnings
+	PYO3_NO_PYTHON=1 PYO3_BUILD_EXTENSION_MODULE=1 cargo clippy --locked --workspace --all-targets --features pagecast-cli/flight,pagecast-cli/iceberg,pagecast-cli/ducklake -- -D warnings
 	cargo clippy --locked -p pagecast-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy --locked -p pagecast --all-features --all-targets -- -D warnings
 	cargo fmt --manifest-path hosts/postgres/predictor/Cargo.toml --check

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pagecast_datafusion::Delivery;
-use pagecast_delta::{DeltaError, Table};
+use pagecast_delta::Table;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 
@@ -82,18 +82,6 @@ async fn same_in_each_delivery(root: &Path, sql: &str, expected: &str) {
         let row = text.lines().nth(3).unwrap().split('|').map(str::trim).filter(|cell| !cell.is_empty());
         assert_eq!(row.collect::<Vec<_>>().join(" "), expected, "{delivery:?} {sql}");
     }
-}
-
-async fn is_refused_for_writing(root: &Path, feature: &str) {
-    let table = Table::open(root).unwrap();
-    let session = Session::new(&table, None);
-    let before = fs::read_dir(root).unwrap().count();
-    for sql in ["DELETE FROM t", "INSERT INTO t SELECT * FROM t"] {
-        let fault = session.try_run(sql).await.unwrap_err().to_string();
-        assert!(fault.contains(feature) && fault.contains("nothing was done"), "{fault}");
-    }
-    assert!(matches!(table.checkpoint(), Err(DeltaError::Feature { .. })));
-    assert_eq!(fs::read_dir(root).unwrap().count(), before, "nothing was written");
 }
 
 #[tokio::test]
