@@ -40,3 +40,32 @@ impl RowsLeft {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ArrayRef, AsArray, Int32Array};
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    #[test]
+    fn rows_are_taken_out_of_one_batch_after_the_other() {
+        let left = |row: i32| row % 10 != 7 && !(16..24).contains(&row) && row < 50;
+        let mask: BooleanBuffer = (0..60).map(left).collect();
+        let mut rows = RowsLeft::most(&RowSelection::from_boolean_buffer(mask.clone())).unwrap();
+        let mut taken = Vec::new();
+        for start in (0..60).step_by(8) {
+            let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(start..60.min(start + 8)));
+            let batch = RecordBatch::try_from_iter([("row", numbers)]).unwrap();
+            let out = rows.take_out_of(&batch).unwrap();
+            assert_eq!(out.is_none(), start == 16 || start >= 56, "{start}");
+            taken.extend(out.iter().flat_map(|out| out.column(0).as_primitive::<Int32Type>().values().to_vec()));
+        }
+        assert_eq!(taken, (0..60).filter(|&row| left(row)).collect::<Vec<_>>());
+        // Of a row group with few rows left the others need not be decoded.
+        assert!(RowsLeft::most(&RowSelection::from_boolean_buffer(!&mask)).is_none());
+    }
+}
