@@ -109,7 +109,7 @@ impl Files {
         if !path.is_dir() {
             format_of(name)?;
         }
-        provider(tables::discover_at(&path)?, ctx).await
+        provider(tables::discover(&path)?, ctx).await
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {

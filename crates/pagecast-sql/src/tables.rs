@@ -110,16 +110,7 @@ pub fn discover(data: &Path) -> anyhow::Result<Found> {
 
 /// [`discover`], where such tables may have files in these folders, too.
 pub(crate) fn discover_allowing(data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
-    let open = || data.canonicalize().with_context(|| format!("cannot open {}", data.display()));
-    discover_in(&open()?, allowed)
-}
-
-/// [`discover`] at a path without links.
-pub(crate) fn discover_at(data: &Path) -> anyhow::Result<Found> {
-    discover_in(data, &[])
-}
-
-fn discover_in(data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
+    let data = &data.canonicalize().with_context(|| format!("cannot open {}", data.display()))?;
     let entries = if data.is_dir() { entries(data)? } else { Vec::new() };
     let whole = entries.is_empty() || is_table(data) || entries.iter().any(|path| key_of(path).is_some());
     let mut named: BTreeMap<String, Candidate> = BTreeMap::new();
