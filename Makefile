@@ -19,7 +19,7 @@ demo: build ## TPC-H lineitem through some policies at 40 MB/s; writes target/de
 	@mkdir -p target
 	$(PAGECAST) bench --json target/demo.json --html target/demo.html
 
-test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-objects test-python test-python-sql test-postgres fuzz ## every test
+test: test-core test-references test-capi test-kv test-soak explore no-std test-host test-ducklake test-objects test-python test-python-sql test-postgres fuzz ## every test
 
 check: ## the quick loop: core, pool and simulator formatted, linted and tested; documents
 	cargo fmt --all --check
