@@ -85,11 +85,6 @@ impl Catalog {
         Arc::new(Self { folders: std::iter::once(own).chain(allowed.iter().cloned()).collect(), path })
     }
 
-    /// Whether there is a catalog in this file.
-    pub fn is_at(path: &Path) -> bool {
-        Self::at(path, &[]).metadata().is_ok()
-    }
-
     /// Names of the schemas and tables of the newest snapshot.
     ///
     /// # Errors

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A catalog is tables of a database, and the specification of DuckLake is what they hold. Each
-//! statement sees one snapshot of it, the newest when it begins.
+//! scan sees one snapshot of it, the newest when it is planned.
 //!
 //! * `catalog`: what the database says of a table at a snapshot.
 //! * `columns`: the columns and their types.

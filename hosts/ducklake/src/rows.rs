@@ -1,7 +1,6 @@
 //! Rows of files that are deleted or too new, and rows that are in the catalog.
 
 use std::fs::File;
-use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use crate::error::{DuckLakeError, Result};
 const SNAPSHOT: &str = "_ducklake_internal_snapshot_id";
 const POSITION: &str = "pos";
 
-/// The rows of a file that are seen at a snapshot, as stretches.
-pub(crate) fn left(file: &DataFile, snapshot: i64) -> Result<Vec<Range<usize>>> {
+/// The rows of a file that are not seen at a snapshot, in order.
+pub(crate) fn gone(file: &DataFile, snapshot: i64) -> Result<Vec<u64>> {
     let mut gone = file.deleted.clone();
     if file.newest.is_some_and(|newest| newest > snapshot) {
         let [snapshots] = integers(&file.path, [SNAPSHOT])?;
@@ -47,17 +46,8 @@ pub(crate) fn left(file: &DataFile, snapshot: i64) -> Result<Vec<Range<usize>>> 
         let what = format!("the catalog deletes row {last} of it, and it has {} rows", file.rows);
         return Err(DuckLakeError::broken(&file.path, what));
     }
-    let (mut left, mut next) = (Vec::new(), 0);
-    for row in gone {
-        if next < row {
-            left.push(next as usize..row as usize);
-        }
-        next = next.max(row + 1);
-    }
-    if next < file.rows {
-        left.push(next as usize..file.rows as usize);
-    }
-    Ok(left)
+    gone.dedup();
+    Ok(gone)
 }
 
 /// Whether the columns of a file have ids.

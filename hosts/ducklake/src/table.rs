@@ -1,7 +1,6 @@
 //! What a session sees of a table, and its scan.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ pub struct DuckLakeTable {
     catalog: Arc<Catalog>,
     schema: String,
     table: String,
-    /// Without one each scan is of the newest.
+    /// Without one each scan is of the newest; two of one statement may differ.
     snapshot: Option<i64>,
     columns: SchemaRef,
     last: Mutex<Option<Arc<Seen>>>,
@@ -41,17 +40,16 @@ struct Seen {
     columns: TableColumns,
     found_as: Vec<Column>,
     files: Vec<TableFile>,
-    left: HashMap<LeftKey, Arc<Left>>,
+    gone: HashMap<GoneKey, Arc<Vec<u64>>>,
     rows: u64,
 }
 
 /// A file, its deletes, how many of its rows the catalog deletes, and the snapshot if that is none
 /// of the newest: these see all that is in the files.
-type LeftKey = (i64, Option<i64>, usize, Option<i64>);
-type Left = Vec<Range<usize>>;
+type GoneKey = (i64, Option<i64>, usize, Option<i64>);
 
 impl DuckLakeTable {
-    /// The table at a snapshot, or at the newest whenever a statement begins.
+    /// The table at a snapshot, or at the newest whenever a scan is planned.
     ///
     /// # Errors
     /// The catalog cannot be read, has no such table or snapshot, or uses what is not read here.
@@ -105,18 +103,21 @@ impl Seen {
         let (fields, mut found_as): (Vec<FieldRef>, Vec<Column>) =
             columns.collect::<error::Result<Vec<_>>>()?.into_iter().unzip();
         let ids: Vec<i64> = found_as.iter().map(|column| column.id.map_or(-1, i64::from)).collect();
-        let (mut files, mut left, mut rows) = (Vec::new(), HashMap::new(), 0);
+        let (mut files, mut gone, mut rows) = (Vec::new(), HashMap::new(), 0);
         for file in &version.files {
-            let key = left_key(file, pinned);
-            let known = known.and_then(|known| known.left.get(&key));
+            let key = gone_key(file, pinned);
+            let known = known.and_then(|known| known.gone.get(&key));
             let of_file =
-                known.map_or_else(|| rows::left(file, version.snapshot).map(Arc::new), |of| Ok(of.clone()))?;
-            left.insert(key, Arc::clone(&of_file));
-            rows += of_file.iter().map(|stretch| stretch.len() as u64).sum::<u64>();
-            if !of_file.is_empty() {
+                known.map_or_else(|| rows::gone(file, version.snapshot).map(Arc::new), |of| Ok(of.clone()))?;
+            gone.insert(key, Arc::clone(&of_file));
+            let left = file.rows - of_file.len() as u64;
+            rows = u64::checked_add(rows, left).filter(|&rows| rows < i64::MAX as u64).ok_or_else(|| {
+                DuckLakeError::broken(&catalog.path, "the catalog counts more rows than there can be")
+            })?;
+            if left > 0 {
                 let statistics = Arc::new(statistics(file, &fields, &ids));
                 let table_file = TableFile::at(&file.path, file.bytes)?.with_statistics(statistics);
-                files.push(table_file.left(file.rows, of_file.to_vec()));
+                files.push(table_file.without(file.rows, of_file.iter().copied()));
             }
         }
         if by_names {
@@ -124,11 +125,11 @@ impl Seen {
         }
         let all = Arc::new(Schema::new(Fields::from(fields)));
         let columns = TableColumns::new(all, &[])?.found_as(found_as.clone());
-        Ok(Self { version, columns, found_as, files, left, rows })
+        Ok(Self { version, columns, found_as, files, gone, rows })
     }
 }
 
-fn left_key(file: &DataFile, pinned: Option<i64>) -> LeftKey {
+fn gone_key(file: &DataFile, pinned: Option<i64>) -> GoneKey {
     (file.id, file.deletes.as_ref().map(|deletes| deletes.id), file.deleted.len(), pinned)
 }
 

@@ -41,7 +41,6 @@ class Lake:
         options |= {"table": table} | ({} if snapshot is None else {"snapshot": str(snapshot)})
         words = ", ".join(f"'{name}' '{value}'" for name, value in options.items())
         create = f"CREATE EXTERNAL TABLE t STORED AS DUCKLAKE LOCATION '{self.catalog}' OPTIONS ({words})"
-        (self.folder / "empty").mkdir(exist_ok=True)
         run = subprocess.run(
             [os.environ["PAGECAST"], "sql", "-q", "-c", f"{create}; {sql}", "--format", "parquet", "-o", result],
             capture_output=True,

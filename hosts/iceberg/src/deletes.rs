@@ -12,7 +12,6 @@ use datafusion::common::DataFusionError;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
 use iceberg::spec::{DataContentType, DataFileFormat, NestedField, NestedFieldRef, PrimitiveType, Type};
-use object_store::ObjectMeta;
 use pagecast_tables::{TableFile, TableSnapshot};
 use roaring::RoaringTreemap;
 
@@ -199,10 +198,7 @@ fn is_equality(delete: &Named) -> bool {
 
 /// A file as the reader of tables takes it, of which all rows are left.
 pub(crate) fn table_file(named: &Named) -> TableFile {
-    let size = named.entry.file_size_in_bytes();
-    // Files of a table never change, so their times do not matter.
-    let last_modified = std::time::SystemTime::UNIX_EPOCH.into();
-    TableFile::of(ObjectMeta { location: named.path.clone(), last_modified, size, e_tag: None, version: None })
+    TableFile::of(named.path.clone(), named.entry.file_size_in_bytes())
 }
 
 async fn each_batch(

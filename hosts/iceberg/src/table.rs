@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -295,7 +294,7 @@ impl Version {
             let known = statistics(file.entry.data_file(), rows, &in_file);
             let mut part = table_file(file).with_values(values).with_statistics(Arc::new(known));
             if rows < stored {
-                part = part.left(stored, left(deleted, stored));
+                part = part.without(stored, deleted.iter());
             }
             let group = groups.entry(constant).or_insert_with(|| Group { columns, files: Vec::new(), rows: 0 });
             group.files.push(part);
@@ -364,17 +363,4 @@ struct Group {
     columns: TableColumns,
     files: Vec<TableFile>,
     rows: u64,
-}
-
-/// The stretches of rows that are not deleted.
-fn left(deleted: &RoaringTreemap, stored: u64) -> Vec<Range<usize>> {
-    let mut left = Vec::new();
-    let mut next = 0;
-    for row in deleted.iter().chain([stored]) {
-        if row > next {
-            left.push(next as usize..row as usize);
-        }
-        next = row + 1;
-    }
-    left
 }

@@ -25,20 +25,21 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// A file of this machine of so many bytes, of which all rows are left. A format's files never
-    /// change, so their times do not matter.
+    /// A file of this machine of so many bytes, of which all rows are left.
     ///
     /// # Errors
     /// The path cannot be one of an object store.
     pub fn at(path: &Path, bytes: u64) -> Result<Self> {
         let location =
             StorePath::from_absolute_path(path).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let last_modified = SystemTime::UNIX_EPOCH.into();
-        Ok(Self::of(ObjectMeta { location, last_modified, size: bytes, e_tag: None, version: None }))
+        Ok(Self::of(location, bytes))
     }
 
-    /// A file of a store, of which all rows are left.
-    pub fn of(meta: ObjectMeta) -> Self {
+    /// A file of a store, of which all rows are left. A format's files never change, so their times
+    /// do not matter.
+    pub fn of(location: StorePath, bytes: u64) -> Self {
+        let last_modified = SystemTime::UNIX_EPOCH.into();
+        let meta = ObjectMeta { location, last_modified, size: bytes, e_tag: None, version: None };
         Self { meta, values: Vec::new(), statistics: None, first: 0, left: None }
     }
 
@@ -71,6 +72,19 @@ impl TableFile {
             false => RowSelection::from_consecutive_ranges(rows.into_iter(), stored as usize),
         };
         Self { left: (count as u64 != stored).then(select), ..self }
+    }
+
+    /// The same without these of its `stored` rows, which ascend.
+    #[must_use]
+    pub fn without(self, stored: u64, deleted: impl IntoIterator<Item = u64>) -> Self {
+        let (mut left, mut next) = (Vec::new(), 0);
+        for row in deleted.into_iter().chain([stored]) {
+            if next < row {
+                left.push(next as usize..row as usize);
+            }
+            next = row + 1;
+        }
+        self.left(stored, left)
     }
 
     /// As DataFusion's source of Parquet takes it.
