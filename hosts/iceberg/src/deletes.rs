@@ -19,7 +19,7 @@ use crate::columns::{arrow_type, columns};
 use crate::error::{IcebergError, Result, decoded};
 use crate::place::{Location, Place};
 use crate::plan::{Named, Partition, Planned};
-use crate::table::Schemas;
+use crate::schemas::Schemas;
 
 /// Ids that the specification gives the columns of files of deleted positions.
 const FILE_PATH: i32 = 2_147_483_546;

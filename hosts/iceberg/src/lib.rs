@@ -7,7 +7,8 @@
 //! * `place`: where files may lie, and their stores.
 //! * `catalog`, `metadata`: the newest metadata file, what it says, and which snapshot is meant.
 //! * `plan`: the data files of a snapshot, and which delete files apply to each.
-//! * `columns`, `statistics`: columns, values and bounds as Arrow and DataFusion have them.
+//! * `columns`, `schemas`, `statistics`: columns, values and bounds as Arrow and DataFusion have
+//!   them.
 //! * `deletes`: positions, deletion vectors and equality deletes as numbers of rows. A version
 //!   keeps them, so that a second scan reads no deletes.
 //! * `table`, `provider`, `sql`: a table, its versions, and what a session sees of them.
@@ -22,6 +23,7 @@ mod metadata;
 mod place;
 mod plan;
 mod provider;
+mod schemas;
 mod sql;
 mod statistics;
 mod table;
