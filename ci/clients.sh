@@ -6,26 +6,16 @@
 # `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-venv="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-serve"
-wanted="psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5
+. ci/venv.sh
+clients='psycopg[binary]>=3.2,<4 SQLAlchemy>=2.0,<3 selenium>=4.40,<5
     asyncpg>=0.30,<1 pg8000>=1.31,<2 psycopg2-binary>=2.9,<3 adbc-driver-postgresql>=1.8,<2
-    adbc-driver-flightsql>=1.8,<2 adbc-driver-manager>=1.8,<2 pyarrow>=20 deltalake>=1.6,<2 duckdb>=1.4,<3"
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
-if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
-    rm -rf "$venv"
-    # shellcheck disable=SC2086
-    if "${PYTHON:-python3}" -m venv "$venv" && "$venv/bin/pip" install --quiet $wanted; then
-        echo "$wanted" > "$venv/wanted"
-    else
-        echo "skipped: PyPI has no clients in Python, deltalake, DuckDB and Selenium for us" >&2
-        rm -rf "$venv"
-    fi
-fi
-if [ -x "$venv/bin/python" ]; then
+    adbc-driver-flightsql>=1.8,<2 adbc-driver-manager>=1.8,<2 pyarrow>=20 deltalake>=1.6,<2 duckdb>=1.4,<3'
+# shellcheck disable=SC2086
+if venv_of serve $clients; then
     export PAGECAST_PYTHON="$venv/bin/python" PAGECAST_ADBC="$venv/bin/python"
 fi
 drivers=crates/pagecast-cli/tests/serve/drivers
-tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
+tools="$cache/tools"
 mkdir -p "$tools"
 if [ ! -d "$tools/node/node_modules/pg" ] && command -v npm >/dev/null; then
     npm install --silent --no-fund --no-audit --prefix "$tools/node" pg@8 >&2 ||
@@ -40,38 +30,21 @@ if command -v go >/dev/null; then
     fi
 fi
 # Debian has no .NET, but packages of PyPI carry its 3.1 and an Npgsql 4.0.
-npgsql="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/venv-npgsql"
-if [ ! -e "$npgsql/done" ]; then
-    rm -rf "$npgsql"
-    if "${PYTHON:-python3}" -m venv "$npgsql" &&
-        "$npgsql/bin/pip" install --quiet "pythonnet>=3.0,<4" dotnetcore2==3.1.23 &&
-        "$npgsql/bin/pip" install --quiet --no-deps azureml-dataprep==4.2.2; then
-        touch "$npgsql/done"
+if venv_of npgsql 'pythonnet>=3.0,<4' dotnetcore2==3.1.23; then
+    if [ -e "$venv/npgsql" ] || "$venv/bin/pip" install --quiet --no-deps azureml-dataprep==4.2.2; then
+        touch "$venv/npgsql"
+        export PAGECAST_NPGSQL="$venv/bin/python"
     else
-        echo "skipped: PyPI has no .NET and Npgsql for us" >&2
-        rm -rf "$npgsql"
+        echo "skipped: PyPI has no Npgsql for us" >&2
     fi
 fi
-if [ -e "$npgsql/done" ]; then export PAGECAST_NPGSQL="$npgsql/bin/python"; fi
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium chromium-driver
     } >/dev/null || echo "skipped: Debian has no Chromium for us" >&2
 fi
-if [ -x "$venv/bin/python" ] && command -v chromedriver >/dev/null; then
-    export PAGECAST_BROWSER="$venv/bin/python"
+if [ -n "${PAGECAST_PYTHON:-}" ] && command -v chromedriver >/dev/null; then
+    export PAGECAST_BROWSER="$PAGECAST_PYTHON"
 fi
-# A driver of Java as Maven names it; where it is, if Maven has it for us.
-driver() {
-    local jar
-    jar="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools/$(cut -d: -f2,3 <<< "$1" | tr : -).jar"
-    if [ ! -e "$jar" ] && command -v mvn >/dev/null && command -v java >/dev/null; then
-        mvn --batch-mode --quiet dependency:copy -Dartifact="$1" -DoutputDirectory="$(dirname "$jar")" >&2 ||
-            echo "skipped: Maven has no $1 for us" >&2
-    fi
-    if [ -e "$jar" ]; then echo "$jar"; fi
-}
-jar="$(driver org.postgresql:postgresql:42.7.7)"
-[ -n "$jar" ] && export PAGECAST_JDBC="$jar"
-jar="$(driver org.apache.arrow:flight-sql-jdbc-driver:18.3.0)"
-[ -n "$jar" ] && export PAGECAST_FLIGHT_JDBC="$jar"
+if jar_of org.postgresql:postgresql:42.7.7; then export PAGECAST_JDBC="$jar"; fi
+if jar_of org.apache.arrow:flight-sql-jdbc-driver:18.3.0; then export PAGECAST_FLIGHT_JDBC="$jar"; fi
 exec "$@"

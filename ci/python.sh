@@ -6,8 +6,7 @@
 # Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
-cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=1
+. ci/venv.sh
 # Where ci/servers.sh keeps the S3 server.
 export PATH="$PATH:$cache/tools/bin"
 MOST_BYTES=$((5 << 20))
@@ -18,20 +17,6 @@ python="${PYTHON:-python3}"
 "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
     skip "no Python from 3.11 on with venv"
 
-# A virtual environment of the user's cache folder that has the packages named, or skips.
-tools() {
-    local venv="$cache/venv-python-$1" wanted
-    shift
-    wanted="$*"
-    if [ "$(cat "$venv/wanted" 2>/dev/null)" != "$wanted" ]; then
-        rm -rf "$venv"
-        "$python" -m venv "$venv"
-        "$venv/bin/pip" install --quiet "$@" || skip "PyPI has no $wanted for us"
-        echo "$wanted" > "$venv/wanted"
-    fi
-    venv_of_tools=$venv
-}
-
 # What the licences demand stands in the wheel; the files must lie beside its manifest. Those of
 # the crates in it are there after `make dist`.
 licences() {
@@ -41,12 +26,12 @@ licences() {
 }
 
 build() {
-    tools build 'maturin>=1.16,<2'
+    venv_of python-build 'maturin>=1.16,<2' || exit 0
     licences hosts/python
     cp crates/pagecast-sim/assets/echarts/LICENSE hosts/python/licenses/LICENSE-echarts
     cp crates/pagecast-sim/assets/echarts/NOTICE hosts/python/licenses/NOTICE-echarts
     rm -f target/wheels/pagecast-*.whl
-    "$venv_of_tools/bin/maturin" build --release --locked --manifest-path hosts/python/Cargo.toml \
+    "$venv/bin/maturin" build --release --locked --manifest-path hosts/python/Cargo.toml \
         --interpreter "$python" --out target/wheels
     wheel=$(echo target/wheels/pagecast-*.whl)
     bytes=$(wc -c < "$wheel")
@@ -56,10 +41,10 @@ build() {
 
 # The wheel of SQL, with the flags that follow.
 build_sql() {
-    tools build 'maturin>=1.16,<2'
+    venv_of python-build 'maturin>=1.16,<2' || exit 0
     licences hosts/python/sql
     rm -f target/wheels/pagecast_sql-*.whl
-    "$venv_of_tools/bin/maturin" build --locked --manifest-path hosts/python/sql/Cargo.toml \
+    "$venv/bin/maturin" build --locked --manifest-path hosts/python/sql/Cargo.toml \
         --interpreter "$python" --out target/wheels "$@"
     wheel_of_sql=$(echo target/wheels/pagecast_sql-*.whl)
     bytes=$(wc -c < "$wheel_of_sql")
@@ -98,10 +83,10 @@ test)
 bench)
     build
     cargo build --release --locked -p pagecast-cli --no-default-features
-    tools bench numpy libcachesim==0.3.5
-    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall "$wheel"
+    venv_of python-bench numpy libcachesim==0.3.5 || exit 0
+    "$venv/bin/pip" install --quiet --no-index --force-reinstall "$wheel"
     mkdir -p target/bench
-    "$venv_of_tools/bin/python" hosts/python/bench/speed.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
+    "$venv/bin/python" hosts/python/bench/speed.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
         --json target/bench/python.json "${@:2}"
     ;;
 wheel-sql)
@@ -112,7 +97,7 @@ test-sql)
     build
     build_sql --profile dev
     # On what `make test-host` has built.
-    cargo build --locked -p pagecast-cli --features flight
+    cargo build --locked -p pagecast-cli --features flight,iceberg,ducklake
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
     "$python" -m venv "$scratch/venv"
@@ -128,19 +113,19 @@ bench-sql)
     build
     build_sql --release
     cargo build --release --locked -p pagecast-cli
-    tools bench-sql numpy pyarrow
-    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
+    venv_of python-bench-sql numpy pyarrow || exit 0
+    "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
     mkdir -p target/bench
-    "$venv_of_tools/bin/python" hosts/python/sql/bench/sql.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
+    "$venv/bin/python" hosts/python/sql/bench/sql.py --pagecast "$CARGO_TARGET_DIR/release/pagecast" \
         --json target/bench/python-sql.json "${@:2}"
     ;;
 bench-peers)
     build
     build_sql --release
-    tools peers pyarrow duckdb==2.0.1 datafusion==55.0.0 tpchgen-cli==4.0.0
-    "$venv_of_tools/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
+    venv_of python-peers pyarrow duckdb==2.0.1 datafusion==55.0.0 tpchgen-cli==4.0.0 || exit 0
+    "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel" "$wheel_of_sql"
     cargo build --release --locked --manifest-path hosts/peers/caches/Cargo.toml
-    PYTHONPATH=hosts/postgres:hosts/peers "$venv_of_tools/bin/python" -m peers --data "$cache/data/peers" \
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers --data "$cache/data/peers" \
         --program "$CARGO_TARGET_DIR/release/pagecast-peers" "${@:2}"
     ;;
 *) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers" >&2; exit 2 ;;
