@@ -12,6 +12,8 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 date=$(git log -1 --format=%ct)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# Whoever installs it reads all formats.
+features=flight,iceberg,ducklake
 mkdir -p "$out"
 source dist/parts.sh
 
@@ -28,8 +30,8 @@ make_licences() {
     tool cargo-about 0.9.3 --features cli
     tool cargo-cyclonedx 0.5.9
     cargo about generate --locked --config dist/about.toml --manifest-path crates/pagecast-cli/Cargo.toml \
-        --features flight --output-file "$out/licences.html" dist/about.hbs
-    cargo cyclonedx --quiet --manifest-path crates/pagecast-cli/Cargo.toml --features flight --format json \
+        --features "$features" --output-file "$out/licences.html" dist/about.hbs
+    cargo cyclonedx --quiet --manifest-path crates/pagecast-cli/Cargo.toml --features "$features" --format json \
         --override-filename pagecast-sbom
     # Where the sources lay is nobody's matter.
     sed "s,$PWD/,,g" crates/pagecast-cli/pagecast-sbom.json > "$out/pagecast-$version.cdx.json"
@@ -38,7 +40,7 @@ make_licences() {
 
 # The command with the server: an archive, and a package.
 make_command() {
-    cargo build --release --locked -p pagecast-cli --features flight
+    cargo build --release --locked -p pagecast-cli --features "$features"
     local tree=$scratch/pagecast archive name
     install -D -t "$tree/usr/bin" "$CARGO_TARGET_DIR/release/pagecast"
     # Shells look for each under a name of their own.
@@ -56,7 +58,7 @@ make_command() {
     command -v dpkg-shlibdeps >/dev/null || { skip "pagecast.deb: no dpkg-shlibdeps (Debian: dpkg-dev)"; return; }
     cat LICENSE-MIT LICENSE-APACHE > "$tree/usr/share/doc/pagecast/copyright"
     rm "$tree"/usr/share/doc/pagecast/LICENSE-{MIT,APACHE}
-    SOURCE_DATE_EPOCH=$date bash dist/deb.sh "$tree" pagecast "$version" "SQL over Parquet and Delta tables, and a server of them" "$out"
+    SOURCE_DATE_EPOCH=$date bash dist/deb.sh "$tree" pagecast "$version" "SQL over Parquet, Delta, Iceberg and DuckLake tables, and a server of them" "$out"
 }
 
 make_wheels() {

@@ -30,11 +30,12 @@ pub(crate) struct Session {
 
 /// Opens a session; also gives what is wrong with tables that are closed.
 #[pyfunction]
-#[pyo3(signature = (*, data, endpoint, memory, flash, flash_writes, policy, seed, delivery))]
+#[pyo3(signature = (*, data, allow, endpoint, memory, flash, flash_writes, policy, seed, delivery))]
 #[allow(clippy::too_many_arguments, reason = "they are those of `connect`, by name")]
 pub(crate) fn open(
     py: Python<'_>,
     data: Option<PathBuf>,
+    allow: Vec<PathBuf>,
     endpoint: Option<String>,
     memory: Option<&Bound<'_, PyAny>>,
     flash: Option<(PathBuf, Bound<'_, PyAny>)>,
@@ -55,7 +56,7 @@ pub(crate) fn open(
     let options = Options {
         data: data.map(Place::from),
         bounded: false,
-        allowed: Vec::new(),
+        allowed: allow,
         endpoint: endpoint.clone(),
         memory: memory.map(|limit| bytes("memory", limit)).transpose()?,
         flash,

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -24,6 +25,7 @@ def connect(
     seed: int = 1,
     delivery: Literal["out-of-order", "in-order", "stock"] = "out-of-order",
     endpoint: str | None = None,
+    allow: Iterable[str | os.PathLike[str]] = (),
 ) -> "Connection":
     """Opens a pool and the tables of a place.
 
@@ -32,10 +34,12 @@ def connect(
     ...     connection.tables()
     ['orders']
 
-    `data` is a file, a Delta table or a folder of them, or a URL (`s3://bucket/folder`, `gs`, `az`,
-    `https`, `file`); each file or subfolder is a table named by its stem. Credentials come from the
-    usual variables, for S3 also from a profile. `endpoint` is where the store is, if its provider
-    has it elsewhere. Without `data`, statements may name files, and `register` makes tables.
+    `data` is a file, a Delta or Iceberg table, a catalog of DuckLake or a folder of them, or a URL
+    (`s3://bucket/folder`, `gs`, `az`, `https`, `file`); each file or subfolder is a table named by
+    its stem. Credentials come from the usual variables, for S3 also from a profile. `endpoint` is
+    where the store is, if its provider has it elsewhere. `allow` names folders beside the tables'
+    own in which their metadata may name files. Without `data`, statements may name files, and
+    `register` makes tables.
 
     `memory` is for pages of files and for statements together, in bytes or as `"4GiB"`; without it
     half of what the machine or the process's group has. `flash` is a folder and a size: copies of
@@ -55,6 +59,7 @@ def connect(
         flash = (os.fspath(flash[0]), flash[1])
     session, closed = _engine.open(
         data=data,
+        allow=[os.fspath(folder) for folder in allow],
         endpoint=endpoint,
         memory=memory,
         flash=flash,

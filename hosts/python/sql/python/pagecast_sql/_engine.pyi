@@ -37,6 +37,7 @@ class Session:
 def open(
     *,
     data: str | None,
+    allow: list[str],
     endpoint: str | None,
     memory: int | str | None,
     flash: tuple[str, int | str] | None,
