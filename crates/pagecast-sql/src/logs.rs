@@ -17,7 +17,7 @@ pub(crate) enum Log {
     #[cfg(feature = "iceberg")]
     Iceberg(Arc<pagecast_iceberg::Table>),
     #[cfg(feature = "ducklake")]
-    DuckLake(Arc<pagecast_ducklake::DuckLakeTable>),
+    DuckLake(Arc<pagecast_ducklake::Table>),
 }
 
 /// Whether a folder is such a table.
@@ -66,10 +66,10 @@ fn delta_options(allowed: &[PathBuf]) -> pagecast_delta::Options {
 pub(crate) fn install(ctx: &SessionContext, allowed: &[PathBuf]) -> Result<()> {
     pagecast_delta::install_with(ctx, delta_options(allowed))?;
     #[cfg(feature = "iceberg")]
-    pagecast_iceberg::install(ctx)?;
+    pagecast_iceberg::install(ctx, &texts(allowed))?;
     #[cfg(feature = "ducklake")]
-    pagecast_ducklake::install(ctx);
-    Ok(())
+    pagecast_ducklake::install(ctx, allowed)?;
+    pagecast_tables::install(ctx)
 }
 
 impl Log {
@@ -81,8 +81,7 @@ impl Log {
         #[cfg(feature = "ducklake")]
         if folder.is_file() {
             let catalog = pagecast_ducklake::Catalog::at(folder, allowed);
-            let table = pagecast_ducklake::DuckLakeTable::open(catalog, MAIN, name, None)?;
-            return Ok(Self::DuckLake(Arc::new(table)));
+            return Ok(Self::DuckLake(pagecast_ducklake::Table::open(catalog, MAIN, name)?));
         }
         if pagecast_delta::is_table(folder) {
             return Ok(Self::Delta(pagecast_delta::Table::open_with(folder, delta_options(allowed))?));
@@ -93,13 +92,8 @@ impl Log {
     #[cfg(feature = "iceberg")]
     fn open_iceberg(folder: &Path, allowed: &[PathBuf]) -> anyhow::Result<Self> {
         use anyhow::Context;
-        let text = |path: &Path| {
-            let text = path.to_str().with_context(|| format!("{}: its name is no text", path.display()))?;
-            anyhow::Ok(text.to_owned())
-        };
-        let name = &text(folder)?;
-        let allow = allowed.iter().map(|folder| text(folder)).collect::<anyhow::Result<_>>()?;
-        let options = pagecast_iceberg::Options { allow };
+        let name = folder.to_str().with_context(|| format!("{}: its name is no text", folder.display()))?;
+        let options = pagecast_iceberg::Options { allow: texts(allowed) };
         Ok(Self::Iceberg(wait(pagecast_iceberg::Table::open(name, &options, None))??))
     }
 
@@ -114,7 +108,7 @@ impl Log {
         match self {
             Self::Delta(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
             #[cfg(feature = "iceberg")]
-            Self::Iceberg(table) => Ok(wait(table.newest())??.files()?),
+            Self::Iceberg(table) => Ok(wait(table.newest_version())??.files()?),
             #[cfg(feature = "ducklake")]
             Self::DuckLake(table) => Ok(table.files()?),
         }
@@ -125,11 +119,21 @@ impl Log {
         match self {
             Self::Delta(table) => Ok(Arc::new(DeltaTable::newest(table)?)),
             #[cfg(feature = "iceberg")]
-            Self::Iceberg(table) => Ok(Arc::new(pagecast_iceberg::IcebergTable::newest(table).await?)),
+            Self::Iceberg(table) => {
+                Ok(Arc::new(pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?))
+            }
             #[cfg(feature = "ducklake")]
-            Self::DuckLake(table) => Ok(Arc::clone(table) as Arc<dyn TableProvider>),
+            Self::DuckLake(table) => {
+                Ok(Arc::new(pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?))
+            }
         }
     }
+}
+
+/// Folders that are allowed, as Iceberg's metadata name them. A name that is no text is in none.
+#[cfg(feature = "iceberg")]
+fn texts(folders: &[PathBuf]) -> Vec<String> {
+    folders.iter().filter_map(|folder| Some(folder.to_str()?.to_owned())).collect()
 }
 
 /// Waits for what reads this machine's files, also where a runtime waits for us.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use object_store::{Error, ObjectStoreExt};
 
-/// A table of one file.
+/// A table of one file, which is not Parquet.
 #[derive(Debug)]
 pub(crate) struct NamedFile {
     rows: ListingTable,
@@ -26,18 +26,18 @@ impl NamedFile {
     pub(crate) fn new(rows: ListingTable, name: String) -> Self {
         Self { rows, name }
     }
+}
 
-    /// Fails if the file has gone.
-    async fn check(&self, session: &dyn Session) -> Result<()> {
-        for url in self.rows.table_paths() {
-            let store = session.runtime_env().object_store(url)?;
-            if let Err(Error::NotFound { .. }) = store.head(url.prefix()).await {
-                let what = format!("{} has gone: the table's one file is not there any more", self.name);
-                return Err(DataFusionError::Execution(what));
-            }
+/// Fails if the file of a table, which has this name for people, has gone.
+pub(crate) async fn check_is_there(table: &ListingTable, name: &str, session: &dyn Session) -> Result<()> {
+    for url in table.table_paths() {
+        let store = session.runtime_env().object_store(url)?;
+        if let Err(Error::NotFound { .. }) = store.head(url.prefix()).await {
+            let what = format!("{name} has gone: the table's one file is not there any more");
+            return Err(DataFusionError::Execution(what));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[async_trait]
@@ -64,7 +64,7 @@ impl TableProvider for NamedFile {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.rows.scan(session, projection, filters, limit).await?;
         if plan.is::<EmptyExec>() {
-            self.check(session).await?;
+            check_is_there(&self.rows, &self.name, session).await?;
         }
         Ok(plan)
     }

@@ -15,11 +15,12 @@ use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingT
 use datafusion::prelude::SessionContext;
 use pagecast::storage::without_secrets;
 use pagecast_datafusion::{check_footer, is_encrypted};
+use pagecast_tables::VersionedTable;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
+use crate::folder::{Folder, is_null};
 use crate::formats::Format;
-use crate::hive::{HiveTable, NULL_FOLDER};
 use crate::logs::{Log, is_table, tables_of};
 use crate::named_file::NamedFile;
 use crate::schemas;
@@ -38,18 +39,10 @@ pub struct Table {
     pub format: Format,
     /// Its files, sorted by name.
     pub files: Vec<PathBuf>,
-    keys: Keys,
+    /// The keys of its folders, `year` of `year=2024`, with the type of their values.
+    keys: Vec<(String, DataType)>,
     /// What its metadata say, if it is a Delta or Iceberg table.
     log: Option<Log>,
-}
-
-/// The keys of a table's folders, `year` of `year=2024`.
-#[derive(Clone, Debug, Default)]
-struct Keys {
-    /// With the type of their values.
-    columns: Vec<(String, DataType)>,
-    /// Whether a folder is that of NULL.
-    has_null: bool,
 }
 
 /// A table that cannot be read.
@@ -216,7 +209,7 @@ impl Table {
     /// The table of which metadata at this path say which files it has.
     fn of_log(name: String, path: PathBuf, allowed: &[PathBuf]) -> anyhow::Result<Self> {
         let log = Log::open(&path, &name, allowed)?;
-        let (files, url, format, keys) = (log.files()?, url(&path), Format::Parquet, Keys::default());
+        let (files, url, format, keys) = (log.files()?, url(&path), Format::Parquet, Vec::new());
         Ok(Self { name, url, path, is_file: false, format, files, keys, log: Some(log) })
     }
 
@@ -251,31 +244,29 @@ impl Table {
     }
 
     async fn of_files(&self, ctx: &SessionContext) -> Result<Arc<dyn TableProvider>, DataFusionError> {
-        let Keys { columns: keys, has_null } = &self.keys;
-        let table = self.listing(ctx, keys.clone()).await?;
-        if self.is_file {
-            return Ok(Arc::new(NamedFile::new(table, self.path.display().to_string())));
-        }
-        if !has_null {
-            return Ok(Arc::new(table));
-        }
-        let texts = keys.iter().map(|(key, _)| (key.clone(), DataType::Utf8)).collect();
-        Ok(Arc::new(HiveTable::new(self.listing(ctx, texts).await?, table, keys)?))
-    }
-
-    async fn listing(
-        &self,
-        ctx: &SessionContext,
-        keys: Vec<(String, DataType)>,
-    ) -> Result<ListingTable, DataFusionError> {
         // The endings decide what is listed.
         let first = self.files.first().map(PathBuf::as_path).filter(|file| file.is_file());
-        let options = self.format.options(ctx, keys, first)?.with_file_extension("");
-        let urls = self.urls()?;
-        let schema = schemas::merged(&options, &ctx.state(), &urls).await?;
-        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
+        let options = self.format.options(ctx, self.keys.clone(), first)?.with_file_extension("");
+        let schema = schemas::merged(&options, &ctx.state(), &self.urls()?).await?;
         let cache = ctx.runtime_env().cache_manager.get_file_statistic_cache();
-        Ok(ListingTable::try_new(config)?.with_cache(cache))
+        let listing = |options| {
+            let config = ListingTableConfig::new_with_multi_paths(self.urls()?).with_listing_options(options);
+            Ok::<_, DataFusionError>(
+                ListingTable::try_new(config.with_schema(schema.clone()))?.with_cache(cache.clone()),
+            )
+        };
+        let typed = listing(options.clone())?;
+        let file = self.is_file.then(|| self.path.display().to_string());
+        if self.format == Format::Parquet {
+            let texts = self.keys.iter().map(|(key, _)| (key.clone(), DataType::Utf8)).collect();
+            let texts = listing(options.with_table_partition_cols(texts))?;
+            let folder = Folder::new(texts, typed, &self.keys, file)?;
+            return Ok(Arc::new(VersionedTable::newest(Arc::new(folder)).await?));
+        }
+        Ok(match file {
+            Some(file) => Arc::new(NamedFile::new(typed, file)),
+            None => Arc::new(typed),
+        })
     }
 
     /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
@@ -417,8 +408,8 @@ pub(crate) fn key(name: &str) -> Option<(&str, &str)> {
 
 /// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
 /// A key whose values are all whole numbers, or NULL, is one.
-fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Keys> {
-    let (mut columns, mut has_null) = (Vec::<(String, DataType)>::new(), false);
+fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
+    let mut columns = Vec::<(String, DataType)>::new();
     for (number, file) in files.iter().enumerate() {
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
             bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
@@ -433,16 +424,15 @@ fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Keys> {
             bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
         }
         for ((_, kind), (_, value)) in columns.iter_mut().zip(of_file) {
-            has_null |= value == NULL_FOLDER;
             // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
             // text.
             let is_number = value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
-            if !is_number && value != NULL_FOLDER {
+            if !is_number && !is_null(value) {
                 *kind = DataType::Utf8;
             }
         }
     }
-    Ok(Keys { columns, has_null })
+    Ok(columns)
 }
 
 /// `path` as a URL, in which nothing is a pattern.

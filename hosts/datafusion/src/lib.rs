@@ -113,6 +113,7 @@ use parking_lot::Mutex;
 pub use error::HostError;
 pub use footers::{check_footer, is_encrypted};
 pub use inspect::{PlannedRead, bytes_read};
+pub use naming::naming_broken_files;
 pub use recurring::RecurringOptions;
 pub use room::{ReadRoom, Room};
 pub use scan_place::ScanPlace;
@@ -441,6 +442,7 @@ pub fn install_with(
     *state = with_rule.build();
     // Of two aggregates one may have seen NULLs alone. DataFusion's filter then goes by the other,
     // and leaves out rows (<https://github.com/apache/datafusion/issues/25147>).
+    state.config_mut().set_extension(Arc::clone(&host));
     let options = state.config_mut().options_mut();
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.extensions.insert(RecurringOptions::default());

@@ -87,6 +87,19 @@ async fn named<T>(
     Err(error)
 }
 
+/// What `work`, which looks at the files at these places, gives. If it fails or panics in a session
+/// that has a pool, the error of the first broken file there, if one is.
+pub async fn naming_broken_files<T>(
+    state: &dyn Session,
+    urls: &[ListingTableUrl],
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    match state.config().get_extension::<Host>() {
+        Some(host) => named(work, &host, state, || urls.to_vec()).await,
+        None => work.await,
+    }
+}
+
 /// Whether the error is one of a statement's words, whatever its files hold.
 fn is_of_the_statement(error: &DataFusionError) -> bool {
     use DataFusionError::{Configuration, NotImplemented, Plan, SQL, SchemaError};

@@ -105,7 +105,7 @@ impl<'a> DataWriter<'a> {
     fn texts(&self, rows: &RecordBatch, name: &str) -> Result<StringArray> {
         let missing = || DataFusionError::Internal("a partition column is not among the rows".to_owned());
         let column = rows.column_by_name(name).ok_or_else(missing)?;
-        if matches!(column.data_type(), DataType::Binary) || column.data_type().is_nested() {
+        if matches!(column.data_type(), DataType::Binary | DataType::BinaryView) || column.data_type().is_nested() {
             let kind = column.data_type();
             return Err(DataFusionError::NotImplemented(format!("partition columns of type {kind}")).into());
         }

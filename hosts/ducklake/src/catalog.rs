@@ -105,15 +105,14 @@ impl Catalog {
         self.reading(newest)
     }
 
-    /// The table at a snapshot, the newest if none is named.
-    pub(crate) fn version(&self, schema: &str, table: &str, snapshot: Option<i64>) -> Result<Version> {
+    /// The table at a snapshot.
+    pub(crate) fn version(&self, schema: &str, table: &str, snapshot: i64) -> Result<Version> {
         self.metadata()?;
         // What is missing is told from what is broken.
         let read = self.reading(|reading| {
-            let newest = newest(reading)?;
-            let snapshot = snapshot.unwrap_or(newest);
             let known = "SELECT count(*) FROM ducklake_snapshot WHERE snapshot_id = ?1";
             if reading.query_row(known, [snapshot], |row| row.get::<_, i64>(0))? == 0 {
+                let newest = newest(reading)?;
                 return Ok(Err(format!("there is no snapshot {snapshot}; the newest is {newest}")));
             }
             let sql = format!(

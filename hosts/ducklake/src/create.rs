@@ -8,23 +8,35 @@ use datafusion::catalog::{Session, TableProvider, TableProviderFactory};
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
 use datafusion::prelude::SessionContext;
+use pagecast_tables::VersionedTable;
 
 use crate::catalog::Catalog;
-use crate::table::DuckLakeTable;
+use crate::table::Table;
 
 /// What such tables are stored as.
 const DUCKLAKE: &str = "DUCKLAKE";
 
-/// Lets statements of a session open tables of catalogs.
-pub fn install(ctx: &SessionContext) {
-    ctx.state_ref().write().table_factories_mut().insert(DUCKLAKE.to_owned(), Arc::new(DuckLakeFactory));
+/// Lets statements of a session open tables of catalogs, whose files may lie in `allowed`, too, and
+/// name snapshots of them: `"t@v3"`. Tables may be registered before or after, in the default
+/// schema.
+///
+/// # Errors
+/// The session has no default schema.
+pub fn install(ctx: &SessionContext, allowed: &[PathBuf]) -> Result<()> {
+    pagecast_tables::install(ctx)?;
+    let factory = Arc::new(DuckLakeFactory { allowed: allowed.to_vec() });
+    ctx.state_ref().write().table_factories_mut().insert(DUCKLAKE.to_owned(), factory);
+    Ok(())
 }
 
 /// Opens tables of catalogs for SQL. Its options are `table`, the name in the catalog if that is
 /// another one, `snapshot`, and `allow`: folders, with commas between them, in which files of the
 /// table may lie, too.
 #[derive(Debug)]
-struct DuckLakeFactory;
+struct DuckLakeFactory {
+    /// Folders in which files of any such table may lie.
+    allowed: Vec<PathBuf>,
+}
 
 #[async_trait]
 impl TableProviderFactory for DuckLakeFactory {
@@ -33,7 +45,7 @@ impl TableProviderFactory for DuckLakeFactory {
         if !asked.schema.as_arrow().fields().is_empty() {
             return plan_err!("a DuckLake table has the columns of its catalog; name none");
         }
-        let (mut name, mut snapshot, mut allowed) = (asked.name.table().to_owned(), None, Vec::new());
+        let (mut name, mut snapshot, mut allowed) = (asked.name.table().to_owned(), None, self.allowed.clone());
         for (option, value) in &asked.options {
             // DataFusion puts the format before the names of options.
             match option.strip_prefix("format.").unwrap_or(option) {
@@ -49,6 +61,10 @@ impl TableProviderFactory for DuckLakeFactory {
         let (schema, table) = name.split_once('.').unwrap_or(("main", &name));
         let path = location.strip_prefix("file://").unwrap_or(location);
         let catalog = Catalog::at(Path::new(path), &allowed);
-        Ok(Arc::new(DuckLakeTable::open(catalog, schema, table, snapshot)?))
+        let table = Table::open(catalog, schema, table)?;
+        Ok(Arc::new(match snapshot {
+            Some(snapshot) => VersionedTable::at(Arc::clone(&table) as _, table.at(snapshot)?),
+            None => VersionedTable::newest(table).await?,
+        }))
     }
 }

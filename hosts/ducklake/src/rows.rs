@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
+    Array, ArrayRef, AsArray, BinaryViewArray, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Fields, Int64Type, SchemaRef};
@@ -23,17 +23,20 @@ use crate::error::{DuckLakeError, Result};
 const SNAPSHOT: &str = "_ducklake_internal_snapshot_id";
 const POSITION: &str = "pos";
 
-/// The rows of a file that are not seen at a snapshot, in order.
-pub(crate) fn gone(file: &DataFile, snapshot: i64) -> Result<Vec<u64>> {
-    let mut gone = file.deleted.clone();
+/// The rows of a file that are not seen at a snapshot, in order, and whether a later snapshot with
+/// the same deletes sees just the same.
+pub(crate) fn gone(file: &DataFile, snapshot: i64) -> Result<(Vec<u64>, bool)> {
+    let (mut gone, mut is_last) = (file.deleted.clone(), true);
     if file.newest.is_some_and(|newest| newest > snapshot) {
         let [snapshots] = integers(&file.path, [SNAPSHOT])?;
         gone.extend((0..).zip(snapshots).filter(|&(_, of)| of > snapshot).map(|(row, _)| row));
+        is_last = false;
     }
     if let Some(path) = file.deletes.as_ref().map(|deletes| &deletes.path) {
         // Deletes of several snapshots, if the file says of which each is.
         let rows = if has_column(path, SNAPSHOT)? {
             let [rows, snapshots] = integers(path, [POSITION, SNAPSHOT])?;
+            is_last &= snapshots.iter().all(|&of| of <= snapshot);
             rows.into_iter().zip(snapshots).filter(|&(_, of)| of <= snapshot).map(|(row, _)| row).collect()
         } else {
             let [rows] = integers(path, [POSITION])?;
@@ -47,7 +50,7 @@ pub(crate) fn gone(file: &DataFile, snapshot: i64) -> Result<Vec<u64>> {
         return Err(DuckLakeError::broken(&file.path, what));
     }
     gone.dedup();
-    Ok(gone)
+    Ok((gone, is_last))
 }
 
 /// Whether the columns of a file have ids.
@@ -108,7 +111,7 @@ pub(crate) fn of_catalog(
         let place = inlined.columns.iter().position(|&id| i32::try_from(id).ok() == column.id);
         let Some(place) = place else {
             return Ok(match &column.default {
-                Some(value) => value.to_array_of_size(rows)?,
+                Some(value) => value.cast_to(field.data_type())?.to_array_of_size(rows)?,
                 None => new_null_array(field.data_type(), rows),
             });
         };
@@ -129,14 +132,14 @@ pub(crate) fn of_catalog(
 
 /// Values of the database as this type. Most are texts there. Nothing if that is not known here.
 fn values<'a>(values: impl Iterator<Item = &'a Value>, kind: &DataType) -> Option<ArrayRef> {
-    if *kind == DataType::Binary {
+    if *kind == DataType::BinaryView {
         let bytes = |value: &'a Value| match value {
             Value::Null => Some(None),
             Value::Blob(bytes) => Some(Some(bytes.as_slice())),
             Value::Text(text) => Some(Some(text.as_bytes())),
             _ => None,
         };
-        return Some(Arc::new(values.map(bytes).collect::<Option<BinaryArray>>()?));
+        return Some(Arc::new(values.map(bytes).collect::<Option<BinaryViewArray>>()?));
     }
     let text = |value: &Value| match value {
         Value::Null => Some(None),

@@ -35,14 +35,14 @@ class Lake:
     def snapshot(self) -> int:
         return self.db.execute("SELECT max(snapshot_id) FROM ducklake_snapshots('l')").fetchone()[0]
 
-    def ours(self, table: str, sql: str, snapshot: int | None = None, **options: str) -> str:
+    def ours(self, table: str, sql: str, snapshot: int | None = None, flags: tuple = (), **options: str) -> str:
         """A result of ours as a Parquet file; in `sql` the table is `t`."""
         result = self.folder / "result.parquet"
         options |= {"table": table} | ({} if snapshot is None else {"snapshot": str(snapshot)})
         words = ", ".join(f"'{name}' '{value}'" for name, value in options.items())
         create = f"CREATE EXTERNAL TABLE t STORED AS DUCKLAKE LOCATION '{self.catalog}' OPTIONS ({words})"
         run = subprocess.run(
-            [os.environ["PAGECAST"], "sql", "-q", "-c", f"{create}; {sql}", "--format", "parquet", "-o", result],
+            [os.environ["PAGECAST"], "sql", "-q", *flags, "-c", f"{create}; {sql}", "--format", "parquet", "-o", result],
             capture_output=True,
             text=True,
             timeout=120,

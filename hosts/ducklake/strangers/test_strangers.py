@@ -125,6 +125,31 @@ def test_every_snapshot_of_random_changes(tmp_path: Path) -> None:
         lake.same("t", "SELECT count(*) AS n, sum(k) AS k, min(id) AS low FROM t WHERE id > 900")
 
 
+def test_snapshots_have_names(lake: Lake) -> None:
+    lake.run(f"CREATE TABLE a AS {ROWS}", "DELETE FROM a WHERE k = 3", "INSERT INTO a SELECT id + 1000, name, k FROM a")
+    lake.run("UPDATE a SET k = 11 WHERE id < 50", "DELETE FROM a WHERE id > 1500")
+    sums = "SELECT count(*) AS n, sum(id) AS ids, sum(k) AS k FROM"
+    for snapshot in range(1, lake.snapshot() + 1):
+        result = lake.ours("a", f'{sums} "t@v{snapshot}"')
+        theirs = lake.db.execute(f"{sums} a AT (VERSION => {snapshot})").fetchall()
+        assert lake.db.execute(f"FROM '{result}'").fetchall() == theirs, snapshot
+    with pytest.raises(Refused, match="there is no snapshot 99"):
+        lake.ours("a", 'SELECT * FROM "t@v99"')
+
+
+def test_all_tables_of_a_statement_are_of_one_snapshot(lake: Lake) -> None:
+    lake.run("CREATE TABLE a (i BIGINT)", "CREATE TABLE b (i BIGINT)")
+    sql = "SELECT (SELECT count(*) FROM a) AS a, (SELECT count(*) FROM b) AS b, (SELECT count(i) FROM a) AS again"
+    ours = [os.environ["PAGECAST"], "sql", "-q", "--data", lake.catalog, "-c", ";".join([sql] * 300)]
+    with subprocess.Popen([*ours, "--format", "csv"], stdout=subprocess.PIPE, text=True) as reader:
+        while reader.poll() is None:
+            lake.run("BEGIN", "INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1)", "COMMIT")
+        counts = [tuple(map(int, line.split(","))) for line in reader.stdout if line[0].isdigit()]
+    assert reader.returncode == 0 and len(counts) == 300
+    assert all(a == b == again for a, b, again in counts), counts
+    assert len(set(counts)) > 3, "nothing was written meanwhile"
+
+
 def test_files_elsewhere_are_refused_unless_allowed(tmp_path: Path) -> None:
     data, home = tmp_path / "data", tmp_path / "home"
     data.mkdir()
@@ -134,6 +159,7 @@ def test_files_elsewhere_are_refused_unless_allowed(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="lies outside of the folders that may be read"):
         lake.same("t")
     lake.same("t", allow=str(data))
+    lake.ours("t", "SELECT * FROM t", flags=("--allow", data))
     for path in ("../../secret.parquet", "/etc/passwd"):
         shutil.copy(lake.catalog, home / "kept")
         catalog = sqlite3.connect(lake.catalog)

@@ -15,7 +15,7 @@ use iceberg::spec::{DataContentType, DataFileFormat, NestedField, NestedFieldRef
 use pagecast_tables::{TableFile, TableSnapshot};
 use roaring::RoaringTreemap;
 
-use crate::columns::{arrow_type, columns};
+use crate::columns::columns;
 use crate::error::{IcebergError, Result, decoded};
 use crate::place::{Location, Place};
 use crate::plan::{Named, Partition, Planned};
@@ -74,7 +74,7 @@ impl Reader<'_> {
             let snapshot = TableSnapshot::new(self.place.url().clone(), columns, vec![table_file(delete)]);
             let mut known: Option<(String, Option<usize>)> = None;
             each_batch(self.state, snapshot, 2, |batch| {
-                let paths = batch.column(0).as_string::<i32>();
+                let paths = batch.column(0).as_string_view();
                 let rows = batch.column(1).as_primitive::<Int64Type>();
                 for (path, row) in paths.iter().zip(rows) {
                     let (Some(path), Some(row)) = (path, row.and_then(|row| u64::try_from(row).ok())) else {
@@ -240,12 +240,11 @@ impl Keys {
             let feature = || IcebergError::feature(at, format!("an equality delete of a column in another ({id})"));
             schemas.column(*id).ok_or_else(feature)
         };
-        let columns = ids.iter().map(column).collect::<Result<Vec<_>>>()?;
-        let kind = |column: &NestedFieldRef| {
-            arrow_type(&column.field_type).map(SortField::new).map_err(|fault| IcebergError::broken(at, fault))
-        };
-        let converter = RowConverter::new(columns.iter().map(kind).collect::<Result<_>>()?);
-        Ok(Self { columns, converter: converter.map_err(DataFusionError::from)?, scopes: HashMap::new() })
+        let found = ids.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let kinds = columns(at, &found.iter().map(|column| &**column).collect::<Vec<_>>(), None, &[])?;
+        let kinds = kinds.all().fields().iter().map(|field| SortField::new(field.data_type().clone()));
+        let converter = RowConverter::new(kinds.collect()).map_err(DataFusionError::from)?;
+        Ok(Self { columns: found, converter, scopes: HashMap::new() })
     }
 
     fn fields(&self) -> Vec<&NestedField> {

@@ -11,7 +11,7 @@
 //!   them.
 //! * `deletes`: positions, deletion vectors and equality deletes as numbers of rows. A version
 //!   keeps them, so that a second scan reads no deletes.
-//! * `table`, `provider`, `sql`: a table, its versions, and what a session sees of them.
+//! * `table`, `sql`: a table and its versions, and how statements open one.
 //!
 //! A pool that is installed in the session reads these tables as all others. Nothing here knows it.
 
@@ -22,7 +22,6 @@ mod error;
 mod metadata;
 mod place;
 mod plan;
-mod provider;
 mod schemas;
 mod sql;
 mod statistics;
@@ -30,6 +29,5 @@ mod table;
 
 pub use error::IcebergError;
 pub use metadata::is_table;
-pub use provider::IcebergTable;
 pub use sql::install;
 pub use table::{Options, Table, Version};

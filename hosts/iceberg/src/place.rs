@@ -119,17 +119,14 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// These folders, which lie in one store. That of a URL must be known to the session.
+    /// Those of these folders that lie in the store of the first one, which the session must know.
     pub(crate) fn new(allowed: &[Location], stores: Option<&dyn ObjectStoreRegistry>) -> Result<Self> {
         let refused = |what: String| IcebergError::Refused {
             at: allowed.first().map(Location::to_string).unwrap_or_default(),
             what,
         };
         let Some(first) = allowed.first() else { return Err(refused("no place is allowed".to_owned())) };
-        if let Some(other) = allowed.iter().find(|other| other.store != first.store) {
-            return Err(refused(format!("a table lies in one store, and {other} is in another")));
-        }
-        let known = allowed.iter().map(|folder| match folder.local() {
+        let known = allowed.iter().filter(|folder| folder.store == first.store).map(|folder| match folder.local() {
             Some(path) => Location::of_path(&path).unwrap_or_else(|| folder.clone()),
             None => folder.clone(),
         });

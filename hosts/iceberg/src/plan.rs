@@ -64,22 +64,40 @@ impl Named {
 /// A file of rows, and what deletes some of them.
 #[derive(Debug)]
 pub(crate) struct Planned {
-    pub(crate) file: Named,
+    pub(crate) file: Arc<Named>,
     pub(crate) deletes: Vec<Arc<Named>>,
 }
 
-/// What a manifest list names.
-pub(crate) async fn plan(place: &Place, list: &str, version: FormatVersion) -> Result<Vec<Planned>> {
+/// The files that manifests name, by where these are. A manifest never changes.
+pub(crate) type Manifests = HashMap<String, Arc<[Arc<Named>]>>;
+
+/// What a manifest list names, and its manifests. Those that are `known` are not read again.
+pub(crate) async fn plan(
+    place: &Place,
+    list: &str,
+    version: FormatVersion,
+    known: &Manifests,
+) -> Result<(Vec<Planned>, Manifests)> {
     let bytes = place.read(list).await?;
     let manifests = decoded(list, || parse_list(&bytes, version))?;
     let with_files = |manifest: &ManifestFile| manifest.has_added_files() || manifest.has_existing_files();
     let manifests: Vec<ManifestFile> = manifests.consume_entries().into_iter().filter(with_files).collect();
-    let read = manifests.into_iter().map(|manifest| files_of(place.clone(), manifest));
-    let named: Vec<Vec<Named>> = stream::iter(read).buffered(READ_AT_ONCE).try_collect().await?;
-    let is_data = |named: &Named| named.entry.content_type() == DataContentType::Data;
-    let (data, deletes): (Vec<Named>, Vec<Named>) = named.into_iter().flatten().partition(is_data);
+    let read = manifests.into_iter().map(|manifest| {
+        let (place, known) = (place.clone(), known.get(&manifest.manifest_path).cloned());
+        async move {
+            match known {
+                Some(files) => Ok((manifest.manifest_path, files)),
+                None => files_of(&place, &manifest).await.map(|files| (manifest.manifest_path, files)),
+            }
+        }
+    });
+    let named: Vec<(String, Arc<[Arc<Named>]>)> = stream::iter(read).buffered(READ_AT_ONCE).try_collect().await?;
+    let is_data = |named: &Arc<Named>| named.entry.content_type() == DataContentType::Data;
+    let all = named.iter().flat_map(|(_, files)| files.iter().cloned());
+    let (data, deletes): (Vec<_>, Vec<_>) = all.partition(is_data);
     let deletes = Deletes::of(deletes)?;
-    data.into_iter().map(|file| Ok(Planned { deletes: deletes.of_file(&file)?, file })).collect()
+    let planned = data.into_iter().map(|file| Ok(Planned { deletes: deletes.of_file(&file)?, file }));
+    Ok((planned.collect::<Result<_>>()?, named.into_iter().collect()))
 }
 
 /// A table may have been of an older version when the list was written.
@@ -94,7 +112,7 @@ fn parse_list(bytes: &Bytes, version: FormatVersion) -> std::result::Result<Mani
     ManifestList::parse_with_version(bytes, written).map_err(|error| error.to_string())
 }
 
-async fn files_of(place: Place, manifest: ManifestFile) -> Result<Vec<Named>> {
+async fn files_of(place: &Place, manifest: &ManifestFile) -> Result<Arc<[Arc<Named>]>> {
     let at = &manifest.manifest_path;
     if manifest.key_metadata.is_some() {
         return Err(IcebergError::feature(at, "encryption"));
@@ -128,8 +146,8 @@ async fn files_of(place: Place, manifest: ManifestFile) -> Result<Vec<Named>> {
             Some(None) => Ok((id, None)),
             _ => Err(IcebergError::broken(at, format!("{} has no values of its partition", file.file_path()))),
         };
-        Ok(Named {
-            sequence: sequence(entry, &manifest)
+        Ok(Arc::new(Named {
+            sequence: sequence(entry, manifest)
                 .ok_or_else(|| IcebergError::broken(at, format!("{} has no sequence number", file.file_path())))?,
             partition: Partition::of(manifest.partition_spec_id, values),
             is_unpartitioned: spec.is_unpartitioned(),
@@ -137,7 +155,7 @@ async fn files_of(place: Place, manifest: ManifestFile) -> Result<Vec<Named>> {
             entry: Arc::clone(entry),
             path,
             location,
-        })
+        }))
     };
     alive.map(named).collect()
 }
@@ -158,11 +176,10 @@ struct Deletes {
 }
 
 impl Deletes {
-    fn of(named: Vec<Named>) -> Result<Self> {
+    fn of(named: Vec<Arc<Named>>) -> Result<Self> {
         let mut deletes = Self::default();
         for delete in named {
             let about = about(&delete)?;
-            let delete = Arc::new(delete);
             let is_equality = delete.entry.content_type() == DataContentType::EqualityDeletes;
             match about {
                 Some(location) => deletes.of_files.entry(location).or_default().push(delete),

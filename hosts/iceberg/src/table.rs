@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 use futures::FutureExt;
 use iceberg::spec::{NestedField, Schema};
-use pagecast_tables::{TableColumns, TableFile, TableSnapshot};
+use pagecast_tables::{Asked, TableColumns, TableFile, TableSnapshot, TableVersion, TableVersions, Wanted};
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
 use tokio::sync::OnceCell;
@@ -24,7 +25,7 @@ use crate::deletes::{Reader, table_file};
 use crate::error::{IcebergError, Result};
 use crate::metadata::{Metadata, MetadataFile, newest};
 use crate::place::{Location, Place};
-use crate::plan::{Named, Planned, plan};
+use crate::plan::{Manifests, Named, Planned, plan};
 use crate::schemas::Schemas;
 use crate::statistics::statistics;
 
@@ -101,7 +102,7 @@ impl Table {
         }
         let place = Place::new(&allowed, stores)?;
         let table = Arc::new(Self { source, place, newest: Mutex::default() });
-        table.newest().await?;
+        table.newest_version().await?;
         Ok(table)
     }
 
@@ -109,7 +110,7 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::open`].
-    pub async fn newest(&self) -> Result<Arc<Version>> {
+    pub async fn newest_version(&self) -> Result<Arc<Version>> {
         let file = self.newest_file().await?;
         let known = self.newest.lock().clone();
         if let Some((_, version)) = known.as_ref().filter(|(known, _)| *known == file) {
@@ -124,10 +125,7 @@ impl Table {
 
     /// The version that is called this: a branch, a tag, `s` and the number of a snapshot, or a
     /// time.
-    ///
-    /// # Errors
-    /// As [`Table::open`], or there is none.
-    pub async fn named(&self, name: &str) -> Result<Arc<Version>> {
+    async fn version_named(&self, name: &str) -> Result<Arc<Version>> {
         let file = self.newest_file().await?;
         let metadata = Metadata::read(&self.place, &file.at).await?;
         let (snapshot, schema) = metadata.named(name)?;
@@ -150,14 +148,36 @@ impl Table {
         schema: &Schema,
         known: Option<Arc<Version>>,
     ) -> Result<Arc<Version>> {
-        let files = match &snapshot {
+        let manifests = known.as_ref().map(|known| Arc::clone(&known.manifests)).unwrap_or_default();
+        let (files, manifests) = match &snapshot {
             Some(snapshot) if snapshot.manifest_list().is_empty() => {
                 return Err(IcebergError::feature(&metadata.at, "a snapshot without a manifest list"));
             }
-            Some(snapshot) => plan(&self.place, snapshot.manifest_list(), metadata.table.format_version()).await?,
-            None => Vec::new(),
+            Some(snapshot) => {
+                plan(&self.place, snapshot.manifest_list(), metadata.table.format_version(), &manifests).await?
+            }
+            None => Default::default(),
         };
-        Version::of(self.place.clone(), metadata, schema, files, known).map(Arc::new)
+        Version::of(self.place.clone(), metadata, schema, (files, manifests), known).map(Arc::new)
+    }
+}
+
+#[async_trait]
+impl TableVersions for Table {
+    async fn columns(&self) -> datafusion::common::Result<SchemaRef> {
+        Ok(Arc::clone(&self.newest_version().await?.columns))
+    }
+
+    async fn newest(
+        &self,
+        _state: &dyn Session,
+        _asked: &Asked<'_>,
+    ) -> datafusion::common::Result<Arc<dyn TableVersion>> {
+        Ok(self.newest_version().await?)
+    }
+
+    async fn named(&self, name: &str) -> datafusion::common::Result<Option<Arc<dyn TableVersion>>> {
+        Ok(Some(self.version_named(name).await?))
     }
 }
 
@@ -169,6 +189,7 @@ pub struct Version {
     schemas: Schemas,
     columns: SchemaRef,
     files: Vec<Planned>,
+    manifests: Arc<Manifests>,
     known: Mutex<Option<Arc<Self>>>,
     /// Deleted rows of each file, once somebody has asked.
     deleted: OnceCell<Vec<Arc<RoaringTreemap>>>,
@@ -185,7 +206,7 @@ impl Version {
         place: Place,
         metadata: Metadata,
         schema: &Schema,
-        files: Vec<Planned>,
+        (files, manifests): (Vec<Planned>, Manifests),
         known: Option<Arc<Self>>,
     ) -> Result<Self> {
         let schemas = Schemas::of(&metadata, schema);
@@ -199,12 +220,7 @@ impl Version {
         let known =
             known.and_then(|known| if known.deleted.initialized() { Some(known) } else { known.known.lock().clone() });
         let (known, deleted) = (Mutex::new(known), OnceCell::new());
-        Ok(Self { place, at: metadata.at, schemas, columns, files, known, deleted })
-    }
-
-    /// The columns, in the table's order.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.columns
+        Ok(Self { place, at: metadata.at, schemas, columns, files, manifests: Arc::new(manifests), known, deleted })
     }
 
     /// The data files that are on this machine.
@@ -216,16 +232,7 @@ impl Version {
         local.filter_map(Result::transpose).collect()
     }
 
-    /// A scan of these columns.
-    ///
-    /// # Errors
-    /// Files of deletes cannot be read.
-    pub async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: &[usize],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    async fn scan_of(&self, state: &dyn Session, wanted: &Wanted<'_>) -> Result<Arc<dyn ExecutionPlan>> {
         // Decoders of Parquet may panic over nonsense.
         let read = || AssertUnwindSafe(self.read_deletes(state)).catch_unwind();
         let read = || async { read().await.unwrap_or_else(|_| Err(self.senseless())) };
@@ -258,7 +265,7 @@ impl Version {
         }
         let scans = groups.into_values().map(|group| {
             let snapshot = TableSnapshot::new(self.place.url().clone(), group.columns, group.files);
-            snapshot.of_rows(group.rows).scan(state, projection, limit)
+            snapshot.of_rows(group.rows).matching(state, wanted.filters)?.scan(state, wanted.columns, wanted.limit)
         });
         let mut scans = scans.collect::<datafusion::common::Result<Vec<_>>>()?;
         Ok(if scans.len() == 1 { scans.swap_remove(0) } else { UnionExec::try_new(scans)? })
@@ -288,6 +295,21 @@ impl Version {
         let reader = Reader { state, place: &self.place, schemas: &self.schemas };
         let mut read = reader.deleted(&unknown).await?.into_iter();
         Ok(deleted.into_iter().map(|rows| rows.unwrap_or_else(|| Arc::new(read.next().unwrap_or_default()))).collect())
+    }
+}
+
+#[async_trait]
+impl TableVersion for Version {
+    fn schema(&self) -> &SchemaRef {
+        &self.columns
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        wanted: &Wanted<'_>,
+    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.scan_of(state, wanted).await?)
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::{DefaultParquetFileReaderFactory, ParquetFileReaderFactory};
+use datafusion::datasource::physical_plan::parquet::{CachedParquetFileReaderFactory, ParquetFileReaderFactory};
+use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::ObjectStore;
 use parquet::arrow::async_reader::AsyncFileReader;
@@ -16,13 +17,13 @@ pub(crate) type Pin = Arc<dyn Any + Send + Sync>;
 
 /// DataFusion's readers of a scan's files, from its plan to the end of its streams.
 pub(crate) struct KeepingReaders {
-    inner: DefaultParquetFileReaderFactory,
+    inner: CachedParquetFileReaderFactory,
     _pin: Option<Pin>,
 }
 
 impl KeepingReaders {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, pin: Option<Pin>) -> Self {
-        Self { inner: DefaultParquetFileReaderFactory::new(store), _pin: pin }
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, pin: Option<Pin>) -> Self {
+        Self { inner: CachedParquetFileReaderFactory::new(store, cache), _pin: pin }
     }
 }
 

@@ -33,7 +33,10 @@
 //! # }
 //! ```
 //!
-//! * `snapshot`: a version, and its scan.
+//! * `versions`: what a format knows of a table, and the table as a session registers it.
+//! * `session`: one version for all scans of a statement, and other versions by their names.
+//! * `snapshot`: a version's files, and their scan.
+//! * `filters`: files of which no row is asked for.
 //! * `file`: a file of it, with the rows that are left.
 //! * `columns`: columns as queries name them, and how files have them.
 //! * `adapter`: expressions over columns of the table, in terms of those of a file.
@@ -44,13 +47,19 @@
 mod adapter;
 mod columns;
 mod file;
+mod filters;
 mod inside;
 mod kept;
 mod nested;
+mod session;
 mod snapshot;
+mod versions;
 
 pub use columns::{Column, TableColumns};
 pub use file::TableFile;
+pub use filters::is_of_keys;
 pub use inside::inside;
 pub use nested::as_type;
+pub use session::install;
 pub use snapshot::{POSITION, TableSnapshot, with_position};
+pub use versions::{Agreed, Asked, TableVersion, TableVersions, VersionedTable, Wanted};

@@ -41,7 +41,8 @@ pub(crate) fn options() -> Options {
 /// A table of as many files as there are numbers, each of so many rows.
 pub(crate) async fn table(folder: &Path, files: &[i64]) -> Arc<Table> {
     let table = Table::create(folder, &schema(), &[], options()).unwrap();
-    let (session, mut first) = (Session::new(&table, None), 0);
+    // By one thread, so that the rows stay in their order.
+    let (session, mut first) = (Session::of(DeltaTable::newest(&table).unwrap(), None, 1), 0);
     for &count in files {
         session.insert(first..first + count).await;
         first += count;

@@ -13,7 +13,8 @@ use iceberg::spec::{
     DataContentType, DataFile, DataFileBuilder, DataFileFormat, ManifestFile, ManifestListWriter,
     ManifestWriterBuilder, NestedField, PartitionSpec, PrimitiveType, Schema as IcebergSchema, Type,
 };
-use pagecast_iceberg::{IcebergTable, Options, Table};
+use pagecast_iceberg::{Options, Table};
+use pagecast_tables::VersionedTable;
 use parquet::arrow::ArrowWriter;
 use roaring::RoaringTreemap;
 use tempfile::TempDir;
@@ -197,8 +198,8 @@ impl Fixture {
 pub(crate) async fn open(root: &Path) -> Result<SessionContext, String> {
     let table = Table::open(root.to_str().unwrap(), &Options::default(), None).await.map_err(|e| e.to_string())?;
     let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
-    pagecast_iceberg::install(&ctx).unwrap();
-    ctx.register_table("t", Arc::new(IcebergTable::newest(&table).await.map_err(|e| e.to_string())?)).unwrap();
+    pagecast_iceberg::install(&ctx, &[]).unwrap();
+    ctx.register_table("t", Arc::new(VersionedTable::newest(table).await.map_err(|e| e.to_string())?)).unwrap();
     Ok(ctx)
 }
 

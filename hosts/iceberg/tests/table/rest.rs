@@ -85,7 +85,7 @@ async fn a_rest_catalog_says_where_the_metadata_are() {
     let allow = format!("'allow' 'file://{}'", table.root.display());
     for login in ["'token' 'hunter2'", "'credential' 'me:hunter3'"] {
         let ctx = SessionContext::new();
-        pagecast_iceberg::install(&ctx).unwrap();
+        pagecast_iceberg::install(&ctx, &[]).unwrap();
         run(&ctx, &made(&url, &format!("'table' 'n.t', {login}, {allow}"))).await.unwrap();
         assert_eq!(number(&ctx, "SELECT count(*) FROM t").await, LEFT);
         // Each statement asks for the newest metadata.
@@ -113,7 +113,7 @@ async fn a_catalog_is_refused_in_plain_words() {
         (&with_password, format!("'table' 'n.t', {allow}"), "no user or password"),
     ] {
         let ctx = SessionContext::new();
-        pagecast_iceberg::install(&ctx).unwrap();
+        pagecast_iceberg::install(&ctx, &[]).unwrap();
         let error = run(&ctx, &made(url, &options)).await.unwrap_err();
         assert!(error.contains(why), "{options}: {error}");
         assert!(!error.contains("hunter"), "{error}");

@@ -18,17 +18,21 @@ async fn every_version_is_read_without_its_deleted_rows() {
 }
 
 #[tokio::test]
-async fn deletes_are_read_once() {
+async fn deletes_and_manifests_are_read_once() {
     let table = Fixture::new(2).await;
     let ctx = open(&table.root).await.unwrap();
     assert_eq!(number(&ctx, "SELECT count(*) FROM t").await, LEFT);
     for name in ["positions", "equal"] {
         std::fs::remove_file(table.root.join(format!("data/{name}.parquet"))).unwrap();
     }
+    let manifest = std::fs::read(table.root.join("metadata/m1.avro")).unwrap();
+    std::fs::remove_file(table.root.join("metadata/m1.avro")).unwrap();
     assert_eq!(number(&ctx, "SELECT count(id) FROM t").await, LEFT);
-    // Also of a new version that has the same deletes.
+    // Also of a new version that has the same deletes, and the same manifests.
     table.metadata(|json| json["properties"]["a"] = "b".into());
     assert_eq!(number(&ctx, "SELECT count(id) FROM t").await, LEFT);
+    assert!(open(&table.root).await.err().unwrap().contains("m1.avro"));
+    std::fs::write(table.root.join("metadata/m1.avro"), manifest).unwrap();
     assert!(run(&open(&table.root).await.unwrap(), "SELECT * FROM t").await.unwrap_err().contains("positions.parquet"));
 }
 
