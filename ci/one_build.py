@@ -7,6 +7,7 @@ must be the same. Where they are not, this names the crate: its features then go
 the end of the dependencies of pagecast-sql, which all of them stand on.
 """
 
+import itertools
 import subprocess
 import sys
 
@@ -36,14 +37,13 @@ def features(arguments: list[str]) -> dict[str, set[str]]:
 
 def main() -> int:
     builds = {name: features(arguments) for name, arguments in BUILDS.items()}
-    first, *others = builds
     faults = 0
-    for other in others:
-        for crate in sorted(builds[first].keys() & builds[other].keys()):
-            ours, theirs = builds[first][crate], builds[other][crate]
+    for one, other in itertools.combinations(builds, 2):
+        for crate in sorted(builds[one].keys() & builds[other].keys()):
+            ours, theirs = builds[one][crate], builds[other][crate]
             if ours != theirs and not crate.startswith(LEFT_OUT):
                 faults += 1
-                print(f"{crate} is built twice: {first} wants {sorted(ours)}, {other} {sorted(theirs)}")
+                print(f"{crate} is built twice: {one} wants {sorted(ours)}, {other} {sorted(theirs)}")
     return faults > 0
 
 

@@ -1,5 +1,6 @@
 """Tables, changes, counts, errors."""
 
+import json
 import threading
 import warnings
 from pathlib import Path
@@ -200,6 +201,34 @@ def test_a_broken_table_warns(data: Path, tmp_path: Path) -> None:
     assert caught[0].filename == __file__
     with connection, pytest.raises(pagecast.SqlError, match="table torn is closed"):
         connection.sql("SELECT * FROM torn")
+
+
+def test_tables_may_have_files_where_they_are_allowed(data: Path, tmp_path: Path) -> None:
+    log = tmp_path / "data" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    column = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+    orders = data / "orders.parquet"
+    add = {"path": orders.as_uri(), "partitionValues": {}, "size": orders.stat().st_size, "modificationTime": 0,
+           "dataChange": True, "stats": json.dumps({"numRecords": 100_000})}
+    actions = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9", "format": {"provider": "parquet", "options": {}},
+                      "schemaString": json.dumps({"type": "struct", "fields": [column]}), "partitionColumns": [],
+                      "configuration": {}}},
+        {"add": add},
+    ]
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    with pytest.raises(pagecast.SqlError, match="unless you allow"):
+        pagecast.connect(tmp_path / "data")
+    with pagecast.connect(tmp_path / "data", allow=[data]) as connection:
+        assert connection.sql("SELECT count(*), max(id) FROM t").to_polars().rows() == [(100_000, 99_999)]
+
+
+def test_catalogs_of_other_formats_are_opened(tmp_path: Path) -> None:
+    with pagecast.connect() as connection:
+        for stored, why in [("ICEBERG", "no Iceberg table"), ("DUCKLAKE", "a DuckLake catalog in SQLite")]:
+            with pytest.raises(pagecast.SqlError, match=why):
+                connection.sql(f"CREATE EXTERNAL TABLE x STORED AS {stored} LOCATION '{tmp_path}/none'")
 
 
 def test_closed_is_closed(data: Path) -> None:
