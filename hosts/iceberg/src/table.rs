@@ -148,13 +148,13 @@ impl Table {
         schema: &Schema,
         known: Option<Arc<Version>>,
     ) -> Result<Arc<Version>> {
-        let manifests = known.as_ref().map(|known| Arc::clone(&known.manifests)).unwrap_or_default();
+        let read = known.as_ref().map(|known| &known.manifests);
         let (files, manifests) = match &snapshot {
             Some(snapshot) if snapshot.manifest_list().is_empty() => {
                 return Err(IcebergError::feature(&metadata.at, "a snapshot without a manifest list"));
             }
             Some(snapshot) => {
-                plan(&self.place, snapshot.manifest_list(), metadata.table.format_version(), &manifests).await?
+                plan(&self.place, snapshot.manifest_list(), metadata.table.format_version(), read).await?
             }
             None => Default::default(),
         };
@@ -189,7 +189,7 @@ pub struct Version {
     schemas: Schemas,
     columns: SchemaRef,
     files: Vec<Planned>,
-    manifests: Arc<Manifests>,
+    manifests: Manifests,
     known: Mutex<Option<Arc<Self>>>,
     /// Deleted rows of each file, once somebody has asked.
     deleted: OnceCell<Vec<Arc<RoaringTreemap>>>,
@@ -220,7 +220,7 @@ impl Version {
         let known =
             known.and_then(|known| if known.deleted.initialized() { Some(known) } else { known.known.lock().clone() });
         let (known, deleted) = (Mutex::new(known), OnceCell::new());
-        Ok(Self { place, at: metadata.at, schemas, columns, files, manifests: Arc::new(manifests), known, deleted })
+        Ok(Self { place, at: metadata.at, schemas, columns, files, manifests, known, deleted })
     }
 
     /// The data files that are on this machine.

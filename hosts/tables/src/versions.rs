@@ -1,6 +1,5 @@
 //! A table that has versions, as DataFusion's own kind of table.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::filters::is_of_keys;
 
 /// What a format knows of a table: its versions.
 #[async_trait]
-pub trait TableVersions: Any + Debug + Send + Sync {
+pub trait TableVersions: Debug + Send + Sync {
     /// The columns of the newest version.
     async fn columns(&self) -> Result<SchemaRef>;
 
