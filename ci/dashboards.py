@@ -6,6 +6,9 @@ all cells go to target/bench/dashboards.json. The table says what a forecast too
 it: bytes read, the reports' median latency and the worst, each the median over the seeds. The goals
 are 0.75 of the bytes and 0.60 of the median at a pool of 20 %; where one is missed it says so.
 
+Storage is declared, or with `--disk` the disk that holds the temporary folder, read past the
+kernel's cache at a rate that the kernel keeps. These rows go to target/bench/dashboards-disk.json.
+
 It is Python without dependencies: it only runs the command and reshapes JSON.
 """
 
@@ -13,10 +16,13 @@ import argparse
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
-WRITTEN = Path("target/bench/dashboards.json")
+from cluster.limits import Limits
+
+FOLDER = Path("target/bench")
 POLICIES = ("lru", "pbm", "pbm(forecast=on)")
 FIGURES = ("bytes_read", "report_median_s", "report_max_s")
 GOALS = {"bytes_read": 0.75, "report_median_s": 0.60}
@@ -37,13 +43,16 @@ def latencies(queries: list[dict]) -> list[float]:
 def run(command: Path, options: argparse.Namespace, cell: tuple[float, str, int]) -> list[dict]:
     """The rows of a cell."""
     one_off, pool, seed = cell
-    with tempfile.NamedTemporaryFile(suffix=".json") as written:
+    rate = options.disk and options.disk * 1_000_000
+    with tempfile.NamedTemporaryFile(suffix=".json") as written, Limits(Path(written.name).parent, read_rate=rate) as limits:
         words = [str(command), "bench", "--workload", "dashboards", "--streams", str(options.reports),
                  "--selectivity", options.selectivity, "--one-off", f"{one_off:g}", "--pool", pool,
                  "--seed", str(seed), "--policies", ",".join(POLICIES), "--delivery", options.delivery,
-                 "--bandwidth", options.bandwidth, "--json", written.name]
+                 "--bandwidth", "local" if rate else options.bandwidth, "--json", written.name]
         print("$ " + " ".join(words[:-2]), flush=True)
-        subprocess.run(words, check=True)
+        if rate and "not possible" in limits.description:
+            sys.exit(f"--disk: {limits.description}; a test of a disk of any speed is --bandwidth local")
+        subprocess.run(limits.entering(words) if rate else words, check=True)
         given = json.loads(Path(written.name).read_text())
     rows = []
     for made in given["runs"]:
@@ -53,7 +62,7 @@ def run(command: Path, options: argparse.Namespace, cell: tuple[float, str, int]
             "seed": seed, "one_off": one_off, "pool": pool, "policy": policy, "forecast": forecast,
             "bytes_read": made["bytes_read"], "report_median_s": statistics.median(reports),
             "report_max_s": max(reports), "belady_bytes_read": made["belady_bytes_read"],
-            "delivery": made["delivery"], "bandwidth_bytes_s": given["config"]["storage"]["bandwidth_bytes_s"],
+            "disk_mb_s": options.disk, "delivery": made["delivery"], "bandwidth_bytes_s": given["config"]["storage"]["bandwidth_bytes_s"],
             "cores": given["config"]["machine"]["cpus"],
         })
     return rows
@@ -87,15 +96,17 @@ def main() -> None:
     parser.add_argument("--reports", type=int, default=12)
     parser.add_argument("--selectivity", default="0.05,0.1")
     parser.add_argument("--delivery", default="out-of-order")
-    parser.add_argument("--bandwidth", default="40MB/s")
+    parser.add_argument("--bandwidth", default="40MB/s", help="of declared storage; `local` for the disk as it is")
+    parser.add_argument("--disk", type=int, metavar="MB/S", help="the disk itself, held to so many MB/s")
     options = parser.parse_args()
     rows: list[dict] = []
     for seed in range(1, options.seeds + 1):
         for one_off in options.one_off:
             for pool in options.pools:
                 rows += run(options.command, options, (one_off, pool, seed))
-                WRITTEN.parent.mkdir(parents=True, exist_ok=True)
-                WRITTEN.write_text(json.dumps({"schema": 1, "rows": rows}, indent=1) + "\n")
+                FOLDER.mkdir(parents=True, exist_ok=True)
+                written = FOLDER / ("dashboards-disk.json" if options.disk else "dashboards.json")
+                written.write_text(json.dumps({"schema": 1, "rows": rows}, indent=1) + "\n")
     shown(rows)
 
 

@@ -229,10 +229,13 @@ def peers(given: dict) -> Reduced:
 def dashboards(given: dict) -> Reduced:
     kept = ("seed", "one_off", "pool", "policy", "forecast", "bytes_read", "belady_bytes_read", "report_median_s",
             "report_max_s")
-    rows = [{name: row[name] for name in kept} for row in given["rows"]]
+    disk = given["rows"][0].get("disk_mb_s")
+    rows = [{"disk_mb_s": disk, **{name: row[name] for name in kept}} for row in given["rows"]]
     every = lambda name, form: " ".join(dict.fromkeys(form.format(row[name]) for row in rows))
     seeds = len({row["seed"] for row in rows})
     arguments = f"--seeds {seeds} --one-off {every('one_off', '{:g}')} --pools {every('pool', '{}')}"
+    if disk:
+        arguments += f" --disk {disk}"
     return Reduced(made("bench-dashboards", arguments), rows)
 
 
@@ -254,7 +257,7 @@ class Kind:
 
 KINDS = {
     "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
-    "dashboards": Kind("dashboards.json", dashboards, "make bench-dashboards"),
+    "dashboards": Kind("dashboards*.json", dashboards, "make bench-dashboards"),
     "objects": Kind("objects.json", objects, "make bench-objects"),
     "sql": Kind("sql*.json", sql, "make bench-sql"),
     "cooperative": Kind("postgres-cooperative*.json", cooperative,

@@ -21,13 +21,15 @@ def dashboards(document: "Document", files: list[Kept]) -> None:
         for (one_off, pool, policy, forecast), of in groups.items():
             name = f"`{policy}`" + (" with forecast" if forecast else "")
             middle = lambda figure: statistics.median(row[figure] for row in of)
-            rows.append(([file], [f"{one_off * 100:g} %", pool.replace("%", " %"), name,
+            disk = of[0].get("disk_mb_s")
+            storage = f"disk, {disk} MB/s" if disk else "declared"
+            rows.append(([file], [storage, f"{one_off * 100:g} %", pool.replace("%", " %"), name,
                                   f"{middle('bytes_read') / MIB:.0f}", f"{middle('belady_bytes_read') / MIB:.0f}",
                                   f"{middle('report_median_s'):.2f}", f"{middle('report_max_s'):.2f}"]))
     document.table(
         "SQL on Parquet: reports that come back", "Twelve reports every 8, 16 or 32 s, and queries that "
         "run once. A report's first two runs do not count.",
-        ["run once", "pool", "policy", "MiB read", "Belady", "report, s", "worst"], rows)
+        ["storage", "run once", "pool", "policy", "MiB read", "Belady", "report, s", "worst"], rows)
 
 
 def by_the_clock(document: "Document", files: list[Kept]) -> None:

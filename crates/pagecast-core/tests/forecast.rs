@@ -50,6 +50,63 @@ fn office_hours_end_with_a_night() {
     assert_eq!(next(&known, evening + 1000.0), 3.0 * DAY + 8.0 * HOUR);
 }
 
+/// Starts at eight on these days, the first of which is a Monday.
+fn mornings(days: impl IntoIterator<Item = u32>) -> Vec<f64> {
+    days.into_iter().map(|day| f64::from(day) * DAY + 8.0 * HOUR).collect()
+}
+
+fn workdays(weeks: u32) -> impl Iterator<Item = u32> {
+    (0..7 * weeks).filter(|day| day % 7 < 5)
+}
+
+#[test]
+fn a_weekend_is_known_when_it_is_over() {
+    let nine = |day: u32| f64::from(day) * DAY + 9.0 * HOUR;
+    let eight = |day: u32| f64::from(day) * DAY + 8.0 * HOUR;
+    let monday = rhythm(mornings(workdays(1).chain([7])));
+    assert_eq!(next(&monday, nine(7)), eight(8), "a weekend is no gap");
+    assert_eq!(monday.next(MONDAY + nine(7)).unwrap().spread, 0.0);
+    let friday = rhythm(mornings(workdays(2)));
+    assert_eq!(next(&friday, nine(11)), eight(14), "over the weekend");
+    let saturday = rhythm(mornings(workdays(2).chain([12])));
+    assert_eq!(next(&saturday, nine(12)), eight(14), "Sunday is still off");
+    let after = rhythm(mornings(workdays(2).chain([12]).chain(14..19)));
+    assert_eq!(next(&after, nine(18)), eight(19), "it came last Saturday");
+    // One that begins on a Friday takes the first weekend for its gap, until Tuesday.
+    let begun = rhythm(mornings([4, 7, 8, 9]));
+    assert_eq!(next(&begun, nine(9)), eight(10));
+    let begun = rhythm(mornings([4, 7, 8, 9, 10, 11, 14, 15, 16, 17, 18]));
+    assert_eq!(next(&begun, nine(18)), eight(21));
+}
+
+#[test]
+fn office_hours_end_with_a_weekend() {
+    let office = |day: u32| (0..40).map(move |n| f64::from(day) * DAY + 8.0 * HOUR + f64::from(n) * 900.0);
+    let known = rhythm(workdays(2).flat_map(office));
+    assert_eq!(next(&known, 11.0 * DAY + 20.0 * HOUR), 14.0 * DAY + 8.0 * HOUR);
+    let monday = rhythm(workdays(3).filter(|day| *day < 15).flat_map(office));
+    assert_eq!(next(&monday, 14.0 * DAY + 20.0 * HOUR), 15.0 * DAY + 8.0 * HOUR);
+}
+
+#[test]
+fn who_does_not_come_each_day_has_no_days_off() {
+    let every = |days: usize, count: u32| (0..count).step_by(days);
+    for (days, count) in [(2, 41), (3, 43), (7, 71)] {
+        let known = rhythm(mornings(every(days, count)));
+        let last = f64::from(count - 1) * DAY + 8.0 * HOUR;
+        assert_eq!(next(&known, last), last + days as f64 * DAY);
+    }
+    // Nor after a run too many.
+    let known = rhythm(mornings(every(2, 21).chain([21]).chain((22..60).step_by(2))));
+    let last = 58.0 * DAY + 8.0 * HOUR;
+    let missed = next(&known, last) - last - 2.0 * DAY;
+    assert!(missed.abs() < HOUR, "{missed}");
+    // A holiday of two weeks is not what Mondays are like.
+    let known = rhythm(mornings(workdays(2).chain(28..33)));
+    let last = 32.0 * DAY + 8.0 * HOUR;
+    assert_eq!(next(&known, last), 35.0 * DAY + 8.0 * HOUR);
+}
+
 #[test]
 fn bursts_come_again_as_a_whole() {
     let known = rhythm((0..5).flat_map(|n| (0..6).map(move |k| f64::from(n) * 4.0 * HOUR + f64::from(k) * 30.0)));
@@ -227,7 +284,8 @@ fn what_was_learned_outlives_the_process() {
     again.run(7, 6000);
     assert!(again.wanted(7, 6100).is_some_and(|ticks| (500..700).contains(&ticks)));
     // Words that make no sense are no template, and do no harm.
-    for (at, bad) in (2..12).flat_map(|at| [f64::NAN, f64::INFINITY, -1.0].map(|bad| (at, bad.to_bits()))) {
+    for (at, bad) in (4..Template::WORDS).flat_map(|at| [f64::NAN, f64::INFINITY, -1.0].map(|bad| (at, bad.to_bits())))
+    {
         let mut words = before.to_words();
         words[at] = bad;
         let template = Template::from_words(&words);

@@ -17,6 +17,7 @@
 
 mod rhythm;
 mod template;
+mod week;
 
 pub use rhythm::{NextStart, Rhythm};
 pub use template::Template;

@@ -4,8 +4,9 @@
 //! mean with its deviation is what TCP keeps of round trips (Jacobson 1988). Gaps between starts
 //! are of two kinds. A *short* one is from run to run while the query comes; a *long* one is from
 //! the first run of a stretch to the first of the next, over a night or between bursts. A gap of
-//! three times the short one begins a new stretch. A third estimate is the *delay* after the last
-//! change of the query's table; it serves where it errs less than the gaps do.
+//! three times the short one begins a new stretch. Of a query that comes each day, [days
+//! off](super::week) are no part of a gap. A third estimate is the *delay* after the last change of
+//! the query's table; it serves where it errs less than the gaps do.
 //!
 //! Suits dashboards that refresh, reports by the clock, office hours, bursts, and reports after
 //! loads. Says little of queries that come at random: their spread is as large as their gap, and
@@ -14,6 +15,7 @@
 //! Cost: a few operations for each start. 72 bytes, plain numbers. Times are local seconds since
 //! the epoch, so that a day is the user's day.
 
+use super::week::DaysOff;
 use crate::words::{join, split};
 
 /// What stays of a mean when a new value comes.
@@ -52,6 +54,14 @@ impl Usual {
         // A mean of 0 would be unknown.
         self.mean = self.mean.max(f32::MIN_POSITIVE);
     }
+
+    /// Learns a gap. From the first that is one from day to day on, those over days are not.
+    fn learn_gap(&mut self, gap: f32) {
+        if DaysOff::is_daily(gap) && gap < self.mean && !DaysOff::is_daily(self.mean) {
+            *self = Self::UNKNOWN;
+        }
+        self.learn(gap);
+    }
 }
 
 /// The next start of a query.
@@ -82,6 +92,7 @@ pub struct Rhythm {
     /// What the last gap was, and the start before it.
     gap: Gap,
     before: f64,
+    off: DaysOff,
 }
 
 /// A gap beside those that are usual.
@@ -106,9 +117,13 @@ impl Rhythm {
         errors: [0.0; 2],
         gap: Gap::Usual,
         before: 0.0,
+        off: DaysOff::NONE,
     };
 
-    pub(super) fn to_words(self) -> [u64; 8] {
+    /// Words of what it has learned.
+    pub(super) const WORDS: usize = 9;
+
+    pub(super) fn to_words(self) -> [u64; Self::WORDS] {
         let of = |usual: Usual| join(usual.mean.to_bits(), usual.deviation.to_bits());
         let [gaps, delay] = self.errors.map(f32::to_bits);
         let [last, stretch, changed] = [self.last, self.stretch, self.changed].map(f64::to_bits);
@@ -121,12 +136,14 @@ impl Rhythm {
             of(self.delay),
             join(gaps, delay),
             self.before.to_bits(),
+            self.off.to_word(),
         ]
     }
 
     /// The rhythm of these words, if they are one's: every number is finite and none below 0.
-    pub(super) fn from_words(words: [u64; 8]) -> Option<Self> {
-        let [last, stretch, changed, short, long, delay, errors, before] = words;
+    pub(super) fn from_words(words: [u64; Self::WORDS]) -> Option<Self> {
+        let [last, stretch, changed, short, long, delay, errors, before, off] = words;
+        let off = DaysOff::from_word(off)?;
         let [last, stretch, changed, before] = [last, stretch, changed, before].map(f64::from_bits);
         let halves = |word| {
             let (upper, lower) = split(word);
@@ -138,7 +155,7 @@ impl Rhythm {
         let sound = [last, stretch, changed, before].iter().all(seconds) && [short, long, delay, errors].iter().all(of);
         let [short, long, delay] = [short, long, delay].map(|(mean, deviation)| Usual { mean, deviation });
         let errors = [errors.0, errors.1];
-        sound.then_some(Self { last, stretch, changed, short, long, delay, errors, gap: Gap::Usual, before })
+        sound.then_some(Self { last, stretch, changed, short, long, delay, errors, gap: Gap::Usual, before, off })
     }
 
     /// The last start in local seconds since the epoch; 0 before the first.
@@ -154,13 +171,22 @@ impl Rhythm {
     /// The query starts at `at`.
     pub fn starts(&mut self, at: f64) {
         if self.last > 0.0 {
-            let gap = ((at - self.last) as f32).max(0.0);
+            let off = self.days_off(at);
+            let gap = ((at - self.last - off) as f32).max(0.0);
             self.weigh(at, gap);
-            self.learn(at, gap);
+            self.learn(at, gap, off);
         } else {
             self.stretch = at;
         }
         self.last = at;
+    }
+
+    /// Seconds of the days before `at` on which it stayed away, if it comes each day. Who comes
+    /// several times a day comes from the first time on.
+    fn days_off(&mut self, at: f64) -> f64 {
+        let is_once = DaysOff::is_daily(self.short.mean);
+        let (from, gap) = if is_once { (self.last, self.short) } else { (self.stretch, self.long) };
+        if DaysOff::is_daily(gap.mean) { self.off.comes(from, at) } else { 0.0 }
     }
 
     /// It comes every `gap` seconds, as somebody says who knows.
@@ -183,7 +209,7 @@ impl Rhythm {
         }
     }
 
-    fn learn(&mut self, at: f64, gap: f32) {
+    fn learn(&mut self, at: f64, gap: f32, off: f64) {
         if self.changed > self.last {
             self.delay.learn((at - self.changed) as f32);
         }
@@ -195,8 +221,8 @@ impl Rhythm {
         };
         // Of gaps at random one in four is brief: two in a row say that it comes otherwise now.
         match (last, self.gap == last) {
-            (Gap::Usual, _) => self.short.learn(gap),
-            (Gap::Absence, false) => self.long.learn((at - self.stretch) as f32),
+            (Gap::Usual, _) => self.short.learn_gap(gap),
+            (Gap::Absence, false) => self.long.learn_gap((at - self.stretch - off) as f32),
             (Gap::Brief, false) => {}
             (Gap::Absence, true) | (Gap::Brief, true) => {
                 if last == Gap::Brief && !self.long.is_known() {
@@ -232,9 +258,8 @@ impl Rhythm {
         }
         let (from, gap) = if self.long.is_known() { (self.stretch, self.long) } else { (self.last, self.short) };
         // The first multiple that lies ahead.
-        let passed = ((after - from) / f64::from(gap.mean)) as u64 + 1;
-        let first = self.from(from, gap);
-        Some(NextStart { at: from + passed as f64 * f64::from(gap.mean), ..first })
+        let passed = ((after - from) / f64::from(gap.mean)).max(0.0) as u64;
+        Some(self.from(from + passed as f64 * f64::from(gap.mean), gap))
     }
 
     /// Whether it rather comes after changes of its table than by the clock.
@@ -244,6 +269,8 @@ impl Rhythm {
 
     fn from(&self, at: f64, usual: Usual) -> NextStart {
         let window = SLACK + DEVIATIONS * usual.deviation + OF_GAP * usual.mean;
-        NextStart { at: at + f64::from(usual.mean), spread: usual.deviation, window }
+        let at = at + f64::from(usual.mean);
+        let at = if DaysOff::is_daily(usual.mean) { self.off.skip(at) } else { at };
+        NextStart { at, spread: usual.deviation, window }
     }
 }

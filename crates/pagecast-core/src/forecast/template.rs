@@ -44,7 +44,7 @@ impl Template {
     pub const BYTES: usize = size_of::<Self>();
 
     /// Words of what it has learned.
-    pub const WORDS: usize = 14;
+    pub const WORDS: usize = Rhythm::WORDS + 6;
 
     pub(super) const fn of(query: Query) -> Self {
         Self {
@@ -64,40 +64,29 @@ impl Template {
 
     /// What it has learned, in words for a file; its expected scan is not among them.
     pub fn to_words(&self) -> [u64; Self::WORDS] {
-        let [last, stretch, changed, short, long, delay, errors, before] = self.rhythm.to_words();
-        let Self { fingerprint, table, .. } = *self;
-        let trust = join(self.window.to_bits(), self.trust.to_bits());
-        let counts = [join(self.starts, self.came), join(self.failed, self.overdue)];
-        let [starts, failed] = counts;
-        let due = self.due.to_bits();
-        [fingerprint, table, last, stretch, changed, short, long, delay, errors, before, due, trust, starts, failed]
+        let mut words = [0; Self::WORDS];
+        let (own, rhythm) = words.split_at_mut(Self::WORDS - Rhythm::WORDS);
+        own.copy_from_slice(&[
+            self.fingerprint,
+            self.table,
+            join(self.starts, self.came),
+            join(self.failed, self.overdue),
+            self.due.to_bits(),
+            join(self.window.to_bits(), self.trust.to_bits()),
+        ]);
+        rhythm.copy_from_slice(&self.rhythm.to_words());
+        words
     }
 
     /// The template that [`to_words`](Self::to_words) gave; [`EMPTY`](Self::EMPTY) for words that
     /// no template has.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
-        let [
-            fingerprint,
-            table,
-            last,
-            stretch,
-            changed,
-            short,
-            long,
-            delay,
-            errors,
-            before,
-            due,
-            trust,
-            starts,
-            failed,
-        ] = *words;
-        let rhythm = Rhythm::from_words([last, stretch, changed, short, long, delay, errors, before]);
+        let [fingerprint, table, starts, failed, due, trust, rhythm @ ..] = *words;
         let ((window, trust), due) = (split(trust), f64::from_bits(due));
         let (window, trust) = (f32::from_bits(window), f32::from_bits(trust));
         let sound =
             (0.0..MOST).contains(&due) && (0.0..MOST).contains(&f64::from(window)) && (0.0..=1.0).contains(&trust);
-        let Some(rhythm) = rhythm.filter(|_| sound) else { return Self::EMPTY };
+        let Some(rhythm) = Rhythm::from_words(rhythm).filter(|_| sound) else { return Self::EMPTY };
         let ((starts, came), (failed, overdue)) = (split(starts), split(failed));
         let query = Query { fingerprint, table, again_in: 0 };
         Self { rhythm, due, window, trust, starts, came, failed, overdue, ..Self::of(query) }

@@ -6,7 +6,8 @@
 //! a query. Our choices, too: a table has columns and row groups, each column of a row group one
 //! page; a report reads some columns of the newest row groups, and a one-off scan those of the
 //! newest or of any; a load adds row groups. A tick is a millisecond. A quarter of the templates is
-//! steady, a quarter keeps office hours, and each other pattern has a sixth.
+//! steady, a quarter keeps office hours, and each other pattern has a sixth. Those that come once
+//! in the morning are not among them.
 //!
 //! Adversaries: of the templates `stop` come in the first half only, of `drift` the gaps grow
 //! fourfold in the whole, and `lie` come at random, with a gap as wide as the mean.
@@ -20,12 +21,13 @@ use pagecast_core::random::Random;
 use pagecast_core::{PageId, RelationId};
 
 pub(super) const ABOUT: &str = "reports that come back among one-off scans (CAB, PVLDB 2023): days, templates, one_off (share of \
-                                the scans), pattern (mix, steady, daily, bursts, peaks, loads), jitter (of the gap), grow (row groups \
-                                that a load adds), tables, streams, stop, drift, lie (shares of the templates)";
+                                the scans), pattern (mix, steady, daily, mornings, bursts, peaks, loads), jitter (of the gap), \
+                                workdays (of a week, for daily and mornings), grow (row groups that a load adds), tables, streams, \
+                                stop, drift, lie (shares of the templates)";
 
 const HOUR: f64 = 3600.0;
 const DAY: f64 = 24.0 * HOUR;
-const PATTERNS: [&str; 6] = ["mix", "steady", "daily", "bursts", "peaks", "loads"];
+const PATTERNS: [&str; 7] = ["mix", "steady", "daily", "mornings", "bursts", "peaks", "loads"];
 /// What the templates of a mix are, each as likely as the other.
 const MIX: [&str; 12] =
     ["steady", "steady", "steady", "daily", "daily", "daily", "peaks", "peaks", "bursts", "bursts", "loads", "loads"];
@@ -108,6 +110,8 @@ impl Reads {
 struct Arrivals {
     end: f64,
     jitter: f64,
+    /// Days of the week, from Monday on, with office hours and mornings.
+    workdays: u32,
     /// Shares of the templates that stop, drift and lie.
     adverse: [f64; 3],
 }
@@ -131,8 +135,14 @@ impl Arrivals {
             }
             "daily" => {
                 let from = 7.0 + random.unit() * 2.0;
-                let open = |at: &f64| (from..from + 10.0).contains(&((at % DAY) / HOUR));
+                let open = |at: &f64| (from..from + 10.0).contains(&((at % DAY) / HOUR)) && self.is_workday(*at);
                 self.every(gap.min(4.0 * HOUR), 1.0, random).into_iter().filter(open).collect()
+            }
+            "mornings" => {
+                let first = (7.0 + random.unit() * 2.0) * HOUR;
+                let days = self.every(DAY, 1.0, random).into_iter().map(|at| (at / DAY).floor() * DAY + first);
+                let late = |at: f64| at + self.jitter * HOUR * normal(random);
+                days.filter(|at| self.is_workday(*at)).map(late).collect()
             }
             _ => {
                 let growth = if random.unit() < self.adverse[1] { 4.0 } else { 1.0 };
@@ -149,6 +159,10 @@ impl Arrivals {
         at.retain(|&at| (0.0..self.end).contains(&at));
         at.sort_unstable_by(f64::total_cmp);
         at
+    }
+
+    fn is_workday(&self, at: f64) -> bool {
+        (at / DAY) as u32 % 7 < self.workdays
     }
 
     /// Every `gap` seconds with noise, from a random phase on; gaps grow to `growth` times that.
@@ -184,6 +198,7 @@ pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>,
     let expected = format!("one of {}", PATTERNS.join(", "));
     let pattern = call.value("pattern", 0, word, &expected, |at| PATTERNS[*at].to_owned())?;
     let jitter = call.number("jitter", 0.01, 0.0, 10.0)?;
+    let workdays = call.count("workdays", 7, 1, 7)?;
     let grow = call.count("grow", 0, 0, 1000)?;
     let tables = call.count("tables", 12, 1, 1000)?;
     let streams = call.count("streams", 4, 1, 1024)?;
@@ -191,7 +206,7 @@ pub(super) fn make(call: &mut Call, random: &mut Random) -> Result<Vec<Program>,
     let adverse = [share("stop")?, share("drift")?, share("lie")?];
     // Before anything is made: starts every five minutes, of few pages each.
     call.bounded((f64::from(templates) * f64::from(days) * 288.0 * 16.0 / (1.0 - one_off)) as u64)?;
-    let arrivals = Arrivals { end: f64::from(days) * DAY, jitter, adverse };
+    let arrivals = Arrivals { end: f64::from(days) * DAY, jitter, workdays, adverse };
     let tables = draw_tables(tables, grow, &arrivals, random);
     let mut scans = reports(templates, PATTERNS[pattern], &tables, &arrivals, random);
     let others = (scans.len() as f64 * one_off / (1.0 - one_off)) as u64;

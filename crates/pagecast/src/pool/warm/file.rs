@@ -23,8 +23,8 @@ use super::WarmError;
 use crate::storage::Generation;
 
 const MAGIC: &[u8; 8] = b"PGCSTHOT";
-/// 1: the generation was that of a file, in another order. 2: without queries.
-const VERSION: u32 = 3;
+/// 1: the generation was that of a file, in another order. 2: without queries. 3: without days off.
+const VERSION: u32 = 4;
 /// The longest file that is read: a list of more than 100 million pages.
 const MAX_LENGTH: u64 = 1 << 30;
 const CHECKSUM: usize = size_of::<u64>();
