@@ -14,22 +14,21 @@ MIB = 1 << 20
 def dashboards(document: "Document", files: list[Kept]) -> None:
     """A line for each share of queries that do not come back, pool and policy."""
     rows = []
+    several = len({row["pool"] for file in files for row in file.rows}) > 1
     for file in files:
         groups: dict[tuple, list[Row]] = {}
         for row in file.rows:
             groups.setdefault((row["one_off"], row["pool"], row["policy"], row["forecast"]), []).append(row)
         for (one_off, pool, policy, forecast), of in groups.items():
-            name = f"`{policy}`" + (" with forecast" if forecast else "")
+            name = f"`{policy}`" + (", forecast" if forecast else "")
             middle = lambda figure: statistics.median(row[figure] for row in of)
-            disk = of[0].get("disk_mb_s")
-            storage = f"disk, {disk} MB/s" if disk else "declared"
-            rows.append(([file], [storage, f"{one_off * 100:g} %", pool.replace("%", " %"), name,
-                                  f"{middle('bytes_read') / MIB:.0f}", f"{middle('belady_bytes_read') / MIB:.0f}",
-                                  f"{middle('report_median_s'):.2f}", f"{middle('report_max_s'):.2f}"]))
+            rows.append(([file], [f"{one_off * 100:g}%", *[pool] * several, name,
+                                  f"{middle('bytes_read') / MIB:.0f}", f"{middle('report_median_s'):.2f}",
+                                  f"{middle('report_max_s'):.2f}"]))
     document.table(
-        "SQL on Parquet: reports that come back", "Twelve reports every 8, 16 or 32 s, and queries that "
-        "run once. A report's first two runs do not count.",
-        ["storage", "run once", "pool", "policy", "MiB read", "Belady", "report, s", "worst"], rows)
+        "SQL on Parquet: reports that come back", "Twelve reports every 8 to 32 s, beside queries that "
+        "run once. Reports' first two runs do not count. Storage is declared, or a disk.",
+        ["once", *["pool"] * several, "policy", "MiB read", "report, s", "worst"], rows)
 
 
 def by_the_clock(document: "Document", files: list[Kept]) -> None:

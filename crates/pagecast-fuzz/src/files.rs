@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
-use pagecast_delta::DeltaTable;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::data_type::ByteArray;
@@ -143,7 +142,7 @@ async fn write_delta(table: &Table, folder: &Path, partitioned: bool, deleted: &
     let delta = pagecast_delta::Table::create(folder, &schema, &partitions, pagecast_delta::Options::default())?;
     let ctx = SessionContext::new();
     pagecast_delta::install(&ctx)?;
-    ctx.register_table("delta", Arc::new(DeltaTable::newest(&delta)?))?;
+    ctx.register_table("delta", Arc::new(delta.provider()?))?;
     let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
     for file in &table.files {
         ctx.deregister_table("rows")?;

@@ -138,6 +138,7 @@ impl TableVersions for Folder {
     async fn insert(
         &self,
         state: &dyn Session,
+        _columns: &SchemaRef,
         rows: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {

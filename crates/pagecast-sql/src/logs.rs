@@ -8,7 +8,6 @@ use std::sync::Arc;
 use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
-use pagecast_delta::DeltaTable;
 
 /// Such a table.
 #[derive(Clone, Debug)]
@@ -117,7 +116,7 @@ impl Log {
     /// The table for DataFusion, always at its newest version.
     pub(crate) async fn provider(&self) -> anyhow::Result<Arc<dyn TableProvider>> {
         match self {
-            Self::Delta(table) => Ok(Arc::new(DeltaTable::newest(table)?)),
+            Self::Delta(table) => Ok(Arc::new(table.provider()?)),
             #[cfg(feature = "iceberg")]
             Self::Iceberg(table) => {
                 Ok(Arc::new(pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?))

@@ -16,7 +16,8 @@ use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
-use pagecast_delta::{DeltaTable, Options, Table};
+use pagecast_delta::{Options, Table};
+use pagecast_tables::VersionedTable;
 use serde_json::json;
 
 const SQL: &str = "SELECT count(id), sum(part), max(text) FROM t";
@@ -68,7 +69,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(version: DeltaTable, delivery: Delivery) -> Result<Self> {
+    fn new(version: VersionedTable, delivery: Delivery) -> Result<Self> {
         let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
         ctx.register_table("t", Arc::new(version))?;
         pagecast_delta::install(&ctx)?;
@@ -91,10 +92,10 @@ impl Reader {
 }
 
 /// A table of four files, changed by this statement; and the version before it was compacted.
-async fn changed(folder: &std::path::Path, count: i64, statement: &str) -> Result<(Arc<Table>, DeltaTable)> {
+async fn changed(folder: &std::path::Path, count: i64, statement: &str) -> Result<(Arc<Table>, VersionedTable)> {
     let table = Table::create(folder, &rows(0, 1)?.schema(), &[], Options::default())?;
     let ctx = SessionContext::new();
-    ctx.register_table("t", Arc::new(DeltaTable::newest(&table)?))?;
+    ctx.register_table("t", Arc::new(table.provider()?))?;
     pagecast_delta::install(&ctx)?;
     for file in 0..4 {
         let new = ctx.read_batch(rows(file * count / 4, count / 4)?)?;
@@ -103,7 +104,7 @@ async fn changed(folder: &std::path::Path, count: i64, statement: &str) -> Resul
         ctx.deregister_table("new")?;
     }
     ctx.sql(statement).await?.collect().await?;
-    let marked = DeltaTable::version(&table, &table.newest()?);
+    let marked = table.provider_at(&table.newest()?);
     table.compact(0.0)?;
     Ok((table, marked))
 }
@@ -124,7 +125,7 @@ async fn main() -> Result<()> {
             let (table, marked) = changed(folder.path(), count, &statement).await?;
             for delivery in [Delivery::Stock, Delivery::InOrder, Delivery::OutOfOrder] {
                 let mut marked = Reader::new(marked.clone(), delivery)?;
-                let mut compacted = Reader::new(DeltaTable::newest(&table)?, delivery)?;
+                let mut compacted = Reader::new(table.provider()?, delivery)?;
                 for _ in 0..rounds {
                     marked.scan().await?;
                     compacted.scan().await?;

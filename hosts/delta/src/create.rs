@@ -10,7 +10,6 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
 
 use crate::options::Options;
-use crate::seen::DeltaTable;
 use crate::table::Table;
 use crate::{DeltaError, log};
 
@@ -39,7 +38,7 @@ impl TableProviderFactory for DeltaFactory {
                 Table::create(&folder, columns, &partitions, options)?
             }
         };
-        Ok(Arc::new(DeltaTable::newest(&table)?))
+        Ok(Arc::new(table.provider()?))
     }
 }
 

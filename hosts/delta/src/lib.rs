@@ -3,7 +3,7 @@
 //! ```
 //! # use datafusion::arrow::datatypes::{DataType, Field, Schema};
 //! # use datafusion::prelude::SessionContext;
-//! # use pagecast_delta::{DeltaTable, Options, Table};
+//! # use pagecast_delta::{Options, Table};
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -11,7 +11,7 @@
 //! let table = Table::create(folder.path(), &columns, &[], Options::default())?;
 //!
 //! let ctx = SessionContext::new();
-//! ctx.register_table("t", std::sync::Arc::new(DeltaTable::newest(&table)?))?;
+//! ctx.register_table("t", std::sync::Arc::new(table.provider()?))?;
 //! pagecast_delta::install(&ctx)?;
 //! ctx.sql("INSERT INTO t VALUES (1), (2), (3)").await?.collect().await?;
 //! ctx.sql("DELETE FROM t WHERE id = 2").await?.collect().await?;
@@ -34,11 +34,11 @@
 //! * `schema`, `bounds`: new columns, values of the log as Arrow's, and statistics of new files.
 //! * `vector`: deletion vectors, which say what rows of a file are gone.
 //! * `add`, `snapshot`, `table`: a file, a version that has files, and the table that has versions.
-//! * `seen`, `provider`, `scan`: what a session sees, and its scan, by the reader of all tables
-//!   (`pagecast_tables`).
+//! * `provider`, `seen`, `scan`: what a session has and sees of a table, and its scan, by the
+//!   reader of all tables (`pagecast_tables`).
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
-//! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, old versions by their names, new tables.
+//! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, and new tables.
 //! * `vacuum`, `held`: files of old versions are deleted, unless a scan may still read them.
 //! * `functions`: `delta_compact` and `delta_vacuum` in SQL.
 //! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
@@ -81,7 +81,6 @@ pub use error::DeltaError;
 pub use functions::when_run;
 pub use log::is_table;
 pub use options::Options;
-pub use seen::DeltaTable;
 pub use snapshot::Snapshot;
 pub use sql::{install, install_with};
 pub use table::Table;

@@ -1,114 +1,98 @@
-//! A table as DataFusion's own kind of table.
+//! A table as sessions have it, among others that have versions.
 
-use std::collections::BTreeMap;
+use std::any::Any;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::Session;
 use datafusion::common::{Result, not_impl_err};
-use datafusion::datasource::sink::DataSinkExec;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use pagecast_tables::{Asked, TableVersion, TableVersions, VersionedTable};
 
-use crate::scan::View;
-use crate::seen::DeltaTable;
-use crate::sink::{Change, ChangeSink};
+use crate::error;
+use crate::held::{hold, look_up};
+use crate::seen::Version;
+use crate::sink::{Change, Target};
+use crate::snapshot::Snapshot;
+use crate::table::Table;
+use crate::transaction::Transaction;
+
+impl Table {
+    /// The table to be registered with a session: its newest version, whenever a statement begins.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn provider(self: &Arc<Self>) -> error::Result<VersionedTable> {
+        let columns = Arc::clone(self.newest()?.schema());
+        Ok(VersionedTable::of_columns(versions(self), columns))
+    }
+
+    /// The same of one version for ever. It cannot be changed.
+    pub fn provider_at(self: &Arc<Self>, snapshot: &Arc<Snapshot>) -> VersionedTable {
+        VersionedTable::at(versions(self), Arc::new(Version { held: hold(snapshot), transaction: None }))
+    }
+}
+
+impl Transaction {
+    /// What it sees, to be registered with a session: the version at which it began, and its own
+    /// changes. Statements of a session that has been [told](crate::install) change it.
+    pub fn provider(self: &Arc<Self>) -> VersionedTable {
+        VersionedTable::at(versions(self.table()), Arc::new(Version::of(self)))
+    }
+}
+
+fn versions(table: &Arc<Table>) -> Arc<dyn TableVersions> {
+    Arc::new(Versions(Arc::clone(table)))
+}
+
+/// The Delta table that a session's table is.
+pub(crate) fn delta(table: &VersionedTable) -> Option<&Arc<Table>> {
+    let versions: &dyn Any = &**table.versions();
+    versions.downcast_ref().map(|Versions(table)| table)
+}
+
+/// The versions of a table, for a session.
+#[derive(Debug)]
+struct Versions(Arc<Table>);
+
+impl Versions {
+    fn at(&self, version: u64) -> error::Result<Version> {
+        Ok(Version { held: look_up(|| self.0.at(version))?, transaction: None })
+    }
+}
 
 #[async_trait]
-impl TableProvider for DeltaTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+impl TableVersions for Versions {
+    async fn columns(&self) -> Result<SchemaRef> {
+        Ok(Arc::clone(self.0.newest()?.schema()))
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    async fn newest(&self, _state: &dyn Session, asked: &Asked<'_>) -> Result<Arc<dyn TableVersion>> {
+        // Its files are held before anybody agrees on it.
+        let newest = Version::newest(&self.0)?;
+        let number = newest.held.version();
+        let agreed = asked.agreed.on(self.0.folder(), || error::Result::Ok(number as i64))? as u64;
+        Ok(Arc::new(if agreed == number { newest } else { self.at(agreed)? }))
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let projection = projection.unwrap_or(&all);
-        // The hidden column, where it is asked for, is the last.
-        let hidden = self.positions.then(|| self.schema.fields().len() - 1);
-        let positions = hidden.is_some() && projection.last().copied() == hidden;
-        let columns = if positions { &projection[..projection.len() - 1] } else { projection };
-        let (snapshot, changes) = match &self.transaction {
-            Some(transaction) => {
-                let changes = transaction.changes();
-                (Arc::clone(&changes.snapshot), Some(changes))
-            }
-            None => (self.current()?, None),
-        };
-        self.check_columns(&snapshot)?;
-        let (layer, inserted) = match changes {
-            Some(changes) => (changes.layer()?, changes.rows),
-            None => (snapshot.layer(&BTreeMap::new(), [])?, Vec::new()),
-        };
-        View { snapshot: &snapshot, layer, inserted }.scan(state, columns, limit, positions)
+    async fn named(&self, name: &str) -> Result<Option<Arc<dyn TableVersion>>> {
+        let Some(version) = name.strip_prefix('v').and_then(|version| version.parse().ok()) else { return Ok(None) };
+        Ok(Some(Arc::new(self.at(version)?)))
     }
 
-    async fn insert_into(
+    async fn insert(
         &self,
         _state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
+        columns: &SchemaRef,
+        rows: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if op != InsertOp::Append {
             return not_impl_err!("{op} into a Delta table; delete its rows first");
         }
-        self.check_may_change()?;
-        self.change(input, Change::Insert)
-    }
-}
-
-impl DeltaTable {
-    fn change(&self, input: Arc<dyn ExecutionPlan>, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
-        let sink = ChangeSink { target: self.clone(), change, schema: input.schema() };
-        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
-    }
-}
-
-/// Takes the rows of a DELETE or UPDATE, as if they were inserted here.
-#[derive(Debug)]
-pub(crate) struct Changed {
-    pub(crate) target: DeltaTable,
-    pub(crate) change: Change,
-    pub(crate) schema: SchemaRef,
-}
-
-#[async_trait]
-impl TableProvider for Changed {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("reading what is changed")
-    }
-
-    async fn insert_into(
-        &self,
-        _state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        _op: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.target.change(input, self.change)
+        let target = Target { table: Arc::clone(&self.0), seen: None, columns: Arc::clone(columns) };
+        target.change(rows, Change::Insert)
     }
 }

@@ -1,86 +1,112 @@
-//! What is seen of a table: its newest version, an old one, or what a transaction has made of it.
+//! What is seen of a table: a version, or what a transaction has made of one.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, plan_err};
-use pagecast_tables::with_position;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use pagecast_tables::{TableVersion, VersionedTable, Wanted, with_position};
 
 use crate::error;
-use crate::held::{Held, hold, look_up};
-use crate::snapshot::Snapshot;
+use crate::held::{Held, look_up};
+use crate::scan::View;
 use crate::table::Table;
 use crate::transaction::Transaction;
 
-/// A table, a version of one or what a transaction sees, to be registered with a session.
+/// A version, and what a transaction that began on it has made of it.
 #[derive(Clone, Debug)]
-pub struct DeltaTable {
-    pub(crate) table: Arc<Table>,
-    /// Without one each scan is of the newest version.
-    pub(crate) pinned: Option<Arc<Held>>,
+pub(crate) struct Version {
+    pub(crate) held: Arc<Held>,
     pub(crate) transaction: Option<Arc<Transaction>>,
-    pub(crate) schema: SchemaRef,
-    /// Whether the hidden column is there.
-    pub(crate) positions: bool,
 }
 
-impl DeltaTable {
-    /// The newest version, whenever a statement begins.
-    ///
-    /// # Errors
-    /// As [`Table::open`].
-    pub fn newest(table: &Arc<Table>) -> error::Result<Self> {
-        let schema = Arc::clone(table.newest()?.schema());
-        Ok(Self { table: Arc::clone(table), pinned: None, transaction: None, schema, positions: false })
+impl Version {
+    /// The newest one.
+    pub(crate) fn newest(table: &Table) -> error::Result<Self> {
+        Ok(Self { held: look_up(|| table.newest())?, transaction: None })
     }
 
-    /// One version for ever. It cannot be changed.
-    pub fn version(table: &Arc<Table>, snapshot: &Arc<Snapshot>) -> Self {
-        Self::held(table, hold(snapshot))
+    /// What a transaction sees.
+    pub(crate) fn of(transaction: &Arc<Transaction>) -> Self {
+        Self { held: Arc::clone(transaction.held()), transaction: Some(Arc::clone(transaction)) }
     }
 
-    pub(crate) fn held(table: &Arc<Table>, version: Arc<Held>) -> Self {
-        let schema = Arc::clone(version.schema());
-        Self { table: Arc::clone(table), pinned: Some(version), transaction: None, schema, positions: false }
+    /// The one that a session's table is of for ever, if it is.
+    pub(crate) fn pinned(table: &VersionedTable) -> Option<&Self> {
+        let version: &dyn Any = &**table.version()?;
+        version.downcast_ref()
     }
 
-    /// What a transaction sees: the version at which it began, and its own changes.
-    pub fn transaction(transaction: &Arc<Transaction>) -> Self {
-        let own = Self::held(transaction.table(), Arc::clone(transaction.held()));
-        Self { transaction: Some(Arc::clone(transaction)), ..own }
+    /// A scan of these columns. With `positions` the hidden one is the last.
+    pub(crate) fn scan_columns(
+        &self,
+        state: &dyn Session,
+        columns: &[usize],
+        limit: Option<usize>,
+        positions: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let changes = self.transaction.as_ref().map(|transaction| transaction.changes());
+        let (snapshot, layer, inserted) = match changes {
+            Some(changes) => (Arc::clone(&changes.snapshot), changes.layer()?, changes.rows),
+            None => (Arc::clone(&self.held), self.held.layer(&BTreeMap::new(), [])?, Vec::new()),
+        };
+        View { snapshot: &snapshot, layer, inserted }.scan(state, columns, limit, positions)
+    }
+}
+
+#[async_trait]
+impl TableVersion for Version {
+    fn schema(&self) -> &SchemaRef {
+        self.held.schema()
     }
 
-    /// The version that a statement which begins now sees.
-    pub(crate) fn current(&self) -> error::Result<Arc<Held>> {
-        self.pinned.as_ref().map_or_else(|| look_up(|| self.table.newest()), |pinned| Ok(Arc::clone(pinned)))
+    async fn scan(&self, state: &dyn Session, wanted: &Wanted<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.scan_columns(state, wanted.columns, wanted.limit, false)
+    }
+}
+
+/// A version with the hidden column that tells where a row is.
+#[derive(Debug)]
+pub(crate) struct Positioned {
+    version: Version,
+    schema: SchemaRef,
+}
+
+impl Positioned {
+    pub(crate) fn new(version: Version) -> Self {
+        Self { schema: with_position(version.held.schema()), version }
+    }
+}
+
+#[async_trait]
+impl TableProvider for Positioned {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
-    /// The same at this version.
-    pub(crate) fn at(self, version: Arc<Held>) -> Self {
-        Self { pinned: Some(version), ..self }
+    fn table_type(&self) -> TableType {
+        TableType::Base
     }
 
-    /// That this version has the columns that a statement was planned with.
-    pub(crate) fn check_columns(&self, version: &Snapshot) -> Result<()> {
-        let schema = version.schema();
-        if self.schema != (if self.positions { with_position(schema) } else { Arc::clone(schema) }) {
-            return plan_err!("the columns of {} have changed; plan again", self.table.folder().display());
-        }
-        Ok(())
-    }
-
-    pub(crate) fn check_may_change(&self) -> Result<()> {
-        match &self.pinned {
-            Some(old) if self.transaction.is_none() => {
-                let (version, folder) = (old.version(), self.table.folder().display());
-                plan_err!("version {version} of {folder} was asked for, and only the newest can be changed")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The same with the column that tells where a row is.
-    pub(crate) fn with_positions(&self) -> Self {
-        Self { positions: true, schema: with_position(&self.schema), ..self.clone() }
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let hidden = self.schema.fields().len() - 1;
+        let all: Vec<usize> = (0..=hidden).collect();
+        // The hidden column, where it is asked for, is the last.
+        let (columns, positions) = match projection.unwrap_or(&all).split_last() {
+            Some((last, columns)) if *last == hidden => (columns, true),
+            _ => (&projection.unwrap_or(&all)[..], false),
+        };
+        self.version.scan_columns(state, columns, limit, positions)
     }
 }

@@ -16,7 +16,8 @@ use datafusion::logical_expr::{Expr, Statement, TableType, TransactionConclusion
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use parking_lot::Mutex;
 
-use crate::seen::DeltaTable;
+use crate::seen::Version;
+use crate::table::Table;
 use crate::transaction::Transaction;
 use crate::{DeltaError, error};
 
@@ -25,20 +26,20 @@ use crate::{DeltaError, error};
 pub(crate) struct Open(Mutex<Option<BTreeMap<PathBuf, Arc<Transaction>>>>);
 
 impl Open {
-    /// What the session sees of a table whose newest version was asked for.
-    pub(crate) fn see(&self, table: DeltaTable) -> error::Result<DeltaTable> {
+    /// What the session's transaction sees of a table, if one is open.
+    pub(crate) fn see(&self, table: &Arc<Table>) -> error::Result<Option<Version>> {
         let mut open = self.0.lock();
-        let Some(open) = open.as_mut() else { return Ok(table) };
-        let folder = table.table.folder();
+        let Some(open) = open.as_mut() else { return Ok(None) };
+        let folder = table.folder();
         if !open.contains_key(folder) {
-            match table.table.begin() {
+            match table.begin() {
                 Ok(transaction) => drop(open.insert(folder.to_owned(), transaction)),
                 // Who only reads it need not be able to write it.
-                Err(DeltaError::Feature { .. }) => return Ok(table),
+                Err(DeltaError::Feature { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
-        Ok(open.get(folder).map_or(table, DeltaTable::transaction))
+        Ok(open.get(folder).map(Version::of))
     }
 
     fn begin(&self) -> Result<()> {

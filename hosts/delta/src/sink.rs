@@ -6,15 +6,20 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::sink::DataSink;
+use datafusion::common::{DataFusionError, Result, not_impl_err, plan_err};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 
 use crate::data::{DataWriter, fitted};
-use crate::seen::DeltaTable;
+use crate::held::look_up;
+use crate::seen::Version;
+use crate::table::Table;
 use crate::transaction::{Statement, Transaction};
 
 /// What a statement does with the rows that come.
@@ -39,11 +44,86 @@ impl Change {
     }
 }
 
+/// What a statement changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) table: Arc<Table>,
+    /// What the statement has seen of it; without it that is the newest version.
+    pub(crate) seen: Option<Version>,
+    /// With which the statement was planned.
+    pub(crate) columns: SchemaRef,
+}
+
+impl Target {
+    /// A plan that changes it by the rows of `input`.
+    pub(crate) fn change(&self, input: Arc<dyn ExecutionPlan>, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
+        let sink = ChangeSink { target: self.clone(), change, schema: input.schema() };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+
+    /// The transaction that the statement is a part of, or else is by itself.
+    fn begin(&self) -> Result<Arc<Transaction>> {
+        let transaction = match &self.seen {
+            Some(Version { transaction: Some(open), .. }) => Arc::clone(open),
+            Some(Version { held, .. }) => Transaction::new(&self.table, held)?,
+            None => Transaction::new(&self.table, &look_up(|| self.table.newest())?)?,
+        };
+        if *transaction.base().schema() != self.columns {
+            return plan_err!("the columns of {} have changed; run the statement anew", self.table.folder().display());
+        }
+        Ok(transaction)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| seen.transaction.is_some())
+    }
+}
+
+/// Takes the rows of a statement, as if they were inserted here.
 #[derive(Debug)]
-pub(crate) struct ChangeSink {
-    pub(crate) target: DeltaTable,
+pub(crate) struct Changed {
+    pub(crate) target: Target,
     pub(crate) change: Change,
+    /// Of the rows.
     pub(crate) schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for Changed {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        not_impl_err!("reading what is changed")
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        _op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.target.change(input, self.change)
+    }
+}
+
+#[derive(Debug)]
+struct ChangeSink {
+    target: Target,
+    change: Change,
+    /// Of the rows that come.
+    schema: SchemaRef,
 }
 
 impl DisplayAs for ChangeSink {
@@ -60,16 +140,11 @@ impl DataSink for ChangeSink {
 
     /// Without a transaction around it, the statement is one.
     async fn write_all(&self, data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
-        let open = self.target.transaction.clone();
-        let transaction = match &open {
-            Some(open) => Arc::clone(open),
-            None => Transaction::new(&self.target.table, &self.target.current()?)?,
-        };
-        self.target.check_columns(transaction.base())?;
+        let transaction = self.target.begin()?;
         let (statement, count) = self.collect(data, &transaction).await?;
         if count > 0 {
             transaction.apply(statement)?;
-            if open.is_none() {
+            if !self.target.is_in_transaction() {
                 blocking(move || Ok(transaction.commit()?)).await?;
             }
         }

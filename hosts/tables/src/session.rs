@@ -66,7 +66,7 @@ impl SchemaProvider for VersionedSchema {
             };
             return Ok(Some(fresh));
         }
-        let Some((table, version)) = name.split_once('@') else { return Ok(None) };
+        let Some((table, version)) = name.rsplit_once('@') else { return Ok(None) };
         let Some(table) = self.inner.table(table).await? else { return Ok(None) };
         let Some(known) = table.downcast_ref::<VersionedTable>() else { return Ok(None) };
         let version = known.versions().named(version).await?;
@@ -82,7 +82,7 @@ impl SchemaProvider for VersionedSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.inner.table_exist(name)
+        self.inner.table_exist(name) || name.rsplit_once('@').is_some_and(|(table, _)| self.inner.table_exist(table))
     }
 }
 

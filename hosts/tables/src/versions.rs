@@ -1,5 +1,6 @@
 //! A table that has versions, as DataFusion's own kind of table.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use crate::filters::is_of_keys;
 
 /// What a format knows of a table: its versions.
 #[async_trait]
-pub trait TableVersions: Debug + Send + Sync {
+pub trait TableVersions: Any + Debug + Send + Sync {
     /// The columns of the newest version.
     async fn columns(&self) -> Result<SchemaRef>;
 
@@ -36,21 +37,23 @@ pub trait TableVersions: Debug + Send + Sync {
         &[]
     }
 
-    /// A plan that adds rows to the newest version.
+    /// A plan that adds rows to the newest version, which had these columns when the statement was
+    /// planned.
     async fn insert(
         &self,
         state: &dyn Session,
+        columns: &SchemaRef,
         rows: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        _ = (state, rows);
+        _ = (state, columns, rows);
         not_impl_err!("{op} into a table of a format that is read here, and not changed")
     }
 }
 
 /// A version of a table. It never changes.
 #[async_trait]
-pub trait TableVersion: Debug + Send + Sync {
+pub trait TableVersion: Any + Debug + Send + Sync {
     /// Its columns.
     fn schema(&self) -> &SchemaRef;
 
@@ -151,8 +154,13 @@ impl VersionedTable {
     /// # Errors
     /// The format cannot tell the columns.
     pub async fn newest(versions: Arc<dyn TableVersions>) -> Result<Self> {
-        let schema = versions.columns().await?;
-        Ok(Self { versions, schema, pinned: Pinned::No })
+        let columns = versions.columns().await?;
+        Ok(Self::of_columns(versions, columns))
+    }
+
+    /// [`newest`](Self::newest), which has these columns.
+    pub fn of_columns(versions: Arc<dyn TableVersions>, schema: SchemaRef) -> Self {
+        Self { versions, schema, pinned: Pinned::No }
     }
 
     /// One version for ever.
@@ -163,6 +171,14 @@ impl VersionedTable {
     /// What the format knows.
     pub fn versions(&self) -> &Arc<dyn TableVersions> {
         &self.versions
+    }
+
+    /// The version that it is of for ever, if it is.
+    pub fn version(&self) -> Option<&Arc<dyn TableVersion>> {
+        match &self.pinned {
+            Pinned::To(version) => Some(version),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -222,7 +238,7 @@ impl TableProvider for VersionedTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match &self.pinned {
             Pinned::To(_) => plan_err!("a version of a table was asked for, and only the newest can be changed"),
-            _ => self.versions.insert(state, input, op).await,
+            _ => self.versions.insert(state, &self.schema, input, op).await,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
 use libfuzzer_sys::fuzz_target;
-use pagecast_delta::{DeltaTable, Options, Table};
+use pagecast_delta::{Options, Table};
 use tokio::runtime::{Builder, Runtime};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime"));
@@ -22,7 +22,7 @@ static WHOLE: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
     let table = Table::create(folder.path(), &columns, &[], Options::default()).expect("a new table");
     let ctx = SessionContext::new();
     pagecast_delta::install(&ctx).expect("statements");
-    ctx.register_table("t", Arc::new(DeltaTable::newest(&table).expect("a version"))).expect("a table");
+    ctx.register_table("t", Arc::new(table.provider().expect("a version"))).expect("a table");
     let run = |sql: String| {
         RUNTIME.block_on(async { ctx.sql(&sql).await.expect("a plan").collect().await.expect("rows") });
     };
@@ -63,7 +63,7 @@ fuzz_target!(|bytes: &[u8]| {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     edited(bytes, folder.path());
     let Ok(table) = Table::open(folder.path()) else { return };
-    let Ok(newest) = DeltaTable::newest(&table) else { return };
+    let Ok(newest) = table.provider() else { return };
     RUNTIME.block_on(async {
         let ctx = SessionContext::new();
         let _ = ctx.register_table("t", Arc::new(newest));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use pagecast_delta::{DeltaError, DeltaTable, Table, Transaction};
+use pagecast_delta::{DeltaError, Table, Transaction};
 
 use super::data::{Session, Watched, options, rows, table};
 
@@ -49,7 +49,7 @@ async fn a_transaction_sees_its_changes_and_others_see_them_when_it_commits() {
     others.run("DELETE FROM t WHERE id % 7 = 0").await;
     let before = others.run(ALL).await;
     let transaction = table.begin().unwrap();
-    let own = Session::of(DeltaTable::transaction(&transaction), None, 3);
+    let own = Session::of(transaction.provider(), None, 3);
     own.insert(10_000..10_100).await;
     assert_eq!(own.number("DELETE FROM t WHERE id % 7 = 1").await, 715 + 14);
     assert_eq!(own.number("UPDATE t SET text = 'x' WHERE id IN (5, 10001, 10002)").await, 3);
@@ -93,7 +93,7 @@ async fn begin_and_commit_are_words_of_the_session() {
     // Two tables have two logs.
     let second = tempfile::tempdir().unwrap();
     let other = super::data::table(second.path(), &[10]).await;
-    session.ctx.register_table("u", Arc::new(DeltaTable::newest(&other).unwrap())).unwrap();
+    session.ctx.register_table("u", Arc::new(other.provider().unwrap())).unwrap();
     session.run("START TRANSACTION").await;
     session.run("DELETE FROM t WHERE id IN (SELECT id FROM u)").await;
     session.run("DELETE FROM u").await;
@@ -109,7 +109,7 @@ async fn whoever_commits_first_wins() {
     let table = table(folder.path(), &[1000, 1000]).await;
     let begin = || {
         let transaction = table.begin().unwrap();
-        let session = Session::of(DeltaTable::transaction(&transaction), None, 2);
+        let session = Session::of(transaction.provider(), None, 2);
         (transaction, session)
     };
     let ((one, first), (two, second), (three, third), (four, fourth)) = (begin(), begin(), begin(), begin());
@@ -180,7 +180,7 @@ async fn what_is_refused_or_given_up_leaves_no_files() {
     let before = files();
     let (given_up, refused) = (spilling.begin().unwrap(), spilling.begin().unwrap());
     for transaction in [&given_up, &refused] {
-        let own = Session::of(DeltaTable::transaction(transaction), None, 1);
+        let own = Session::of(transaction.provider(), None, 1);
         own.insert(5000..5100).await;
         own.run("UPDATE t SET part = 9 WHERE id < 10 OR id > 5050").await;
         assert_eq!(own.number("SELECT sum(id) FROM t WHERE part = 9").await, 45 + (5051..5100).sum::<i64>());
@@ -220,7 +220,7 @@ async fn a_statement_that_fails_leaves_no_files() {
     let spilling = Table::open_with(folder.path(), options).unwrap();
     let files = || std::fs::read_dir(folder.path()).unwrap().count();
     let before = files();
-    let session = Session::of(DeltaTable::newest(&spilling).unwrap(), None, 1);
+    let session = Session::of(spilling.provider().unwrap(), None, 1);
     let new = [rows(5000..6000), rows(6000..7000)];
     session.ctx.register_table("new", session.ctx.read_batches(new).unwrap().into_view()).unwrap();
     let insert = |divisor: i64| format!("INSERT INTO t SELECT id, 1 / (id - {divisor}), text FROM new");
@@ -271,7 +271,7 @@ async fn random_changes_agree_with_a_map() {
     let mut rows: BTreeMap<i64, i64> = (0..1900).map(|id| (id, id / 1000)).collect();
     let mut open: Option<Arc<Transaction>> = None;
     for turn in 0..60 {
-        let seen = open.as_ref().map_or_else(|| DeltaTable::newest(&table).unwrap(), DeltaTable::transaction);
+        let seen = open.as_ref().map_or_else(|| table.provider().unwrap(), |open| open.provider());
         let session = Session::of(seen, None, 2);
         session.run(&format!("SET datafusion.execution.parquet.pushdown_filters = {}", turn % 2 == 0)).await;
         let (from, step) = (random(2500), 1 + random(9));
@@ -298,7 +298,7 @@ async fn random_changes_agree_with_a_map() {
                 None => open = Some(table.begin().unwrap()),
             },
         }
-        let seen = open.as_ref().map_or_else(|| DeltaTable::newest(&table).unwrap(), DeltaTable::transaction);
+        let seen = open.as_ref().map_or_else(|| table.provider().unwrap(), |open| open.provider());
         let session = Session::of(seen, None, 2);
         let found =
             session.run("SELECT count(*), sum(id), sum(part), sum(id * part) FROM t WHERE length(text) > 0").await;

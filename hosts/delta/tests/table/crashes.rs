@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table, Vacuum};
+use pagecast_delta::{Disk, LocalDisk, NewFile, Options, Table, Vacuum};
 
 use super::data::{Session, options, table};
 
@@ -232,7 +232,7 @@ async fn work(work: Work, table: &Arc<Table>) -> bool {
     match work {
         Work::Transaction => {
             let Ok(transaction) = table.begin() else { return false };
-            let own = Session::of(DeltaTable::transaction(&transaction), None, 1);
+            let own = Session::of(transaction.provider(), None, 1);
             own.insert(5000..5100).await;
             let changed = own.try_run("DELETE FROM t WHERE id % 10 = 1").await.is_ok()
                 && own.try_run("UPDATE t SET part = 77 WHERE id < 20").await.is_ok();

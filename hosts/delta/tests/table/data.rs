@@ -11,7 +11,8 @@ use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::{Pool, PoolOptions};
 use pagecast_datafusion::{Delivery, Host, HostOptions, install_with};
-use pagecast_delta::{DeltaTable, Disk, LocalDisk, NewFile, Options, Table};
+use pagecast_delta::{Disk, LocalDisk, NewFile, Options, Table};
+use pagecast_tables::VersionedTable;
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -42,7 +43,7 @@ pub(crate) fn options() -> Options {
 pub(crate) async fn table(folder: &Path, files: &[i64]) -> Arc<Table> {
     let table = Table::create(folder, &schema(), &[], options()).unwrap();
     // By one thread, so that the rows stay in their order.
-    let (session, mut first) = (Session::of(DeltaTable::newest(&table).unwrap(), None, 1), 0);
+    let (session, mut first) = (Session::of(table.provider().unwrap(), None, 1), 0);
     for &count in files {
         session.insert(first..first + count).await;
         first += count;
@@ -58,10 +59,10 @@ pub(crate) struct Session {
 impl Session {
     /// A session with the table as `t`, and with a pool where a delivery is named.
     pub(crate) fn new(table: &Arc<Table>, delivery: Option<Delivery>) -> Self {
-        Self::of(DeltaTable::newest(table).unwrap(), delivery, 3)
+        Self::of(table.provider().unwrap(), delivery, 3)
     }
 
-    pub(crate) fn of(table: DeltaTable, delivery: Option<Delivery>, partitions: usize) -> Self {
+    pub(crate) fn of(table: VersionedTable, delivery: Option<Delivery>, partitions: usize) -> Self {
         let mut config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(1000);
         config.options_mut().optimizer.repartition_file_min_size = 1 << 10;
         let ctx = SessionContext::new_with_config(config);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use pagecast_core::random::Random;
-use pagecast_delta::{DeltaTable, Table};
+use pagecast_delta::Table;
 
 use super::data::{Session, table};
 
@@ -95,7 +95,7 @@ fn edit(path: &Path, random: &mut Random) -> String {
 /// Opens the table and reads all of it: the number of rows, or what is wrong.
 async fn read(folder: &Path) -> Result<usize, String> {
     let table: Arc<Table> = Table::open(folder).map_err(|fault| fault.to_string())?;
-    let newest = DeltaTable::newest(&table).map_err(|fault| fault.to_string())?;
+    let newest = table.provider().map_err(|fault| fault.to_string())?;
     let ctx = SessionContext::new();
     ctx.register_table("t", Arc::new(newest)).map_err(|fault| fault.to_string())?;
     let rows = ctx.sql("SELECT * FROM t").await.map_err(|fault| fault.to_string())?;

@@ -6,14 +6,14 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use pagecast_datafusion::Delivery;
-use pagecast_delta::{DeltaTable, Table, Transaction};
+use pagecast_delta::{Table, Transaction};
 
 use super::data::{PAGE, Session, options, schema};
 
 const ROWS: i64 = 16_000;
 
 async fn append(transaction: &Arc<Transaction>, numbers: &[i64]) {
-    let own = Session::of(DeltaTable::transaction(transaction), None, 1);
+    let own = Session::of(transaction.provider(), None, 1);
     for number in numbers {
         own.insert(number * ROWS..(number + 1) * ROWS).await;
     }
@@ -72,12 +72,12 @@ async fn chunks_are_shared_as_in_figure_4_7() {
     append(&three, &[8]).await;
     append(&four, &[9]).await;
 
-    let session = Session::of(DeltaTable::version(&table, &table.at(1).unwrap()), Some(Delivery::OutOfOrder), 1);
+    let session = Session::of(table.provider_at(&table.at(1).unwrap()), Some(Delivery::OutOfOrder), 1);
     for (name, seen) in [
-        ("t1", DeltaTable::transaction(&one)),
-        ("t2", DeltaTable::version(&table, &table.at(2).unwrap())),
-        ("t3", DeltaTable::transaction(&three)),
-        ("t4", DeltaTable::transaction(&four)),
+        ("t1", one.provider()),
+        ("t2", table.provider_at(&table.at(2).unwrap())),
+        ("t3", three.provider()),
+        ("t4", four.provider()),
     ] {
         session.ctx.register_table(name, Arc::new(seen)).unwrap();
     }
@@ -119,7 +119,7 @@ async fn compaction_leaves_running_scans_what_they_read() {
     let plain = Session::new(&table, None);
     plain.run(&format!("DELETE FROM t WHERE id BETWEEN {} AND {}", ROWS, ROWS * 2 - 1000)).await;
     let before = plain.run("SELECT count(*), sum(id), max(text) FROM t").await;
-    let session = Session::of(DeltaTable::newest(&table).unwrap(), Some(Delivery::OutOfOrder), 1);
+    let session = Session::of(table.provider().unwrap(), Some(Delivery::OutOfOrder), 1);
     let mut old = session.begin("t").await;
     assert_eq!(table.compact(0.95).unwrap(), None, "no file has lost so many rows");
     assert_eq!(table.compact(0.5).unwrap(), Some(3));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use pagecast_delta::{DeltaTable, Options, Table};
+use pagecast_delta::{Options, Table};
 
 use super::data::{Session, options, table};
 use super::features;
@@ -48,7 +48,7 @@ async fn sums(table: &Arc<Table>, versions: &[u64]) -> String {
     let mut lines = Vec::new();
     for &version in versions {
         let snapshot = table.at(version).unwrap();
-        let session = Session::of(DeltaTable::version(table, &snapshot), None, 2);
+        let session = Session::of(table.provider_at(&snapshot), None, 2);
         let sql = "SELECT count(*), coalesce(sum(id), 0), coalesce(sum(part), 0), coalesce(max(text), '') FROM t";
         let text = session.run(sql).await;
         let row = text.lines().nth(3).unwrap().split(['|', ' ']).filter(|word| !word.is_empty());
@@ -82,7 +82,7 @@ async fn the_peer_reads_every_version_that_we_write() {
     session.run("UPDATE t SET text = 'zz' || id, part = -1 WHERE id BETWEEN 2990 AND 3020").await;
     session.run("DELETE FROM t WHERE id >= 4000 OR id < 70").await;
     let transaction = table.begin().unwrap();
-    let own = Session::of(DeltaTable::transaction(&transaction), None, 2);
+    let own = Session::of(transaction.provider(), None, 2);
     own.insert(9000..9100).await;
     own.run("DELETE FROM t WHERE id % 50 = 1").await;
     transaction.commit().unwrap();

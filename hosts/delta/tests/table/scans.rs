@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::{collect, displayable};
 use pagecast_datafusion::Delivery;
-use pagecast_delta::{DeltaTable, Table};
+use pagecast_delta::Table;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
 use super::data::{Session, options, schema, table};
@@ -108,7 +108,7 @@ async fn pages_without_rows_are_not_read_and_what_is_registered_is_read() {
         let whole = Session::new(&table, Some(Delivery::InOrder));
         let (all, _) = requested(&whole, SQL).await;
         // By one thread, so that an UPDATE writes its rows in their order.
-        Session::of(DeltaTable::newest(&table).unwrap(), None, 1).run(&change).await;
+        Session::of(table.provider().unwrap(), None, 1).run(&change).await;
         let mut files = BTreeMap::new();
         for (i, path) in table.newest().unwrap().files().enumerate() {
             // What an UPDATE wrote is the third file.
@@ -153,7 +153,7 @@ async fn scans_of_changes_are_registered_and_read_what_they_registered() {
     for delivery in [Delivery::InOrder, Delivery::OutOfOrder] {
         let folder = tempfile::tempdir().unwrap();
         let table = of_small_row_groups(folder.path()).await;
-        let plain = Session::of(DeltaTable::newest(&plain_table).unwrap(), None, 1);
+        let plain = Session::of(plain_table.provider().unwrap(), None, 1);
         plain.run("START TRANSACTION").await;
         for sql in [
             "DELETE FROM t WHERE id % 100 = 7",

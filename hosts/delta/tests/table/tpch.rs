@@ -11,7 +11,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::{Pool, PoolOptions};
-use pagecast_delta::{DeltaTable, Table};
+use pagecast_delta::Table;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
     RegionGenerator, SupplierGenerator,
@@ -110,7 +110,7 @@ async fn loaded(folder: &Path) -> SessionContext {
         let file = folder.join(format!("{name}.parquet"));
         rows.clone().write_parquet(file.to_str().unwrap(), DataFrameWriteOptions::new(), None).await.unwrap();
         let table = Table::create(folder.join(name), rows.schema().as_arrow(), &[], options()).unwrap();
-        ctx.register_table(name, Arc::new(DeltaTable::newest(&table).unwrap())).unwrap();
+        ctx.register_table(name, Arc::new(table.provider().unwrap())).unwrap();
         ctx.register_table("new", rows.into_view()).unwrap();
         ctx.sql(&format!("INSERT INTO {name} SELECT * FROM new")).await.unwrap().collect().await.unwrap();
         ctx.deregister_table("new").unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
 use pagecast_datafusion::Delivery;
-use pagecast_delta::{DeltaError, DeltaTable, Table, Vacuum};
+use pagecast_delta::{DeltaError, Table, Vacuum};
 
 use super::data::{Session, Watched, options, table};
 
@@ -138,8 +138,8 @@ async fn files_that_a_log_names_through_a_link_stay() {
     assert_eq!(Session::new(&table, None).number("SELECT count(id) FROM t").await, 10);
 
     // It left the table, and somebody may still read it.
-    let read = DeltaTable::newest(&table).unwrap();
-    let old = Session::of(DeltaTable::version(&table, &table.newest().unwrap()), None, 1);
+    let read = table.provider().unwrap();
+    let old = Session::of(table.provider_at(&table.newest().unwrap()), None, 1);
     Session::of(read, None, 1).run("DELETE FROM t").await;
     assert!(vacuumed(&table, everything()).is_empty());
     assert_eq!(old.number("SELECT count(id) FROM t").await, 10);
@@ -204,7 +204,7 @@ async fn running_scans_keep_their_files() {
         let mut options = options();
         options.row_group_rows = 500;
         let table = Table::create(folder.path(), &super::data::schema(), &[], options).unwrap();
-        let session = Session::of(DeltaTable::newest(&table).unwrap(), delivery, 1);
+        let session = Session::of(table.provider().unwrap(), delivery, 1);
         session.insert(0..16_000).await;
         session.insert(16_000..20_000).await;
         session.run("DELETE FROM t WHERE id % 5 = 0").await;
@@ -244,14 +244,14 @@ async fn a_transaction_keeps_its_files() {
     table(folder.path(), &[500]).await;
     let table = Table::open_with(folder.path(), spilling).unwrap();
     let transaction = table.begin().unwrap();
-    let own = Session::of(DeltaTable::transaction(&transaction), None, 1);
+    let own = Session::of(transaction.provider(), None, 1);
     own.insert(1000..1100).await;
     drop(own);
     let others = Session::new(&table, None);
     others.run("DELETE FROM t WHERE id < 400").await;
     table.compact(0.0).unwrap();
     assert!(vacuumed(&table, everything()).iter().all(|name| name.ends_with(".bin")));
-    let own = Session::of(DeltaTable::transaction(&transaction), None, 1);
+    let own = Session::of(transaction.provider(), None, 1);
     assert_eq!(own.number("SELECT count(text) FROM t").await, 600);
     transaction.commit().unwrap();
     drop((own, transaction));

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagecast_delta::{DeltaError, DeltaTable, Table};
+use pagecast_delta::{DeltaError, Table};
 
 use super::data::{Session, options, rows, schema};
 use super::peers;
@@ -62,7 +62,7 @@ impl Notes {
 /// All amounts are there, and no row is missing, or there twice.
 async fn check(table: &Arc<Table>, version: u64, notes: &mut Notes) -> i64 {
     let snapshot = table.at(version).unwrap();
-    let found = numbers(&Session::of(DeltaTable::version(table, &snapshot), None, 1), CHECK).await;
+    let found = numbers(&Session::of(table.provider_at(&snapshot), None, 1), CHECK).await;
     assert_eq!(found[0], ACCOUNTS * AMOUNT, "version {version}: the sum of the accounts");
     assert_eq!(found[1], found[2], "version {version}: rows that are there twice");
     assert_eq!(found[3], ACCOUNTS, "version {version}: accounts");
@@ -76,7 +76,7 @@ async fn write_for_ever(folder: &Path) {
     let mut told = fs::File::create(folder.join(format!("told-{}", std::process::id()))).unwrap();
     loop {
         let transaction = table.begin().unwrap();
-        let session = Session::of(DeltaTable::transaction(&transaction), None, 1);
+        let session = Session::of(transaction.provider(), None, 1);
         let (from, to, amount, note) = (random(ACCOUNTS), random(ACCOUNTS), random(9), NOTES + random(1 << 40));
         session.run(&format!("UPDATE t SET part = part - {amount} WHERE id = {from}")).await;
         session.run(&format!("UPDATE t SET part = part + {amount} WHERE id = {to}")).await;

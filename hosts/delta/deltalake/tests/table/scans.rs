@@ -43,7 +43,7 @@ async fn marked(folder: &Path) {
     let table = Table::create(folder, &rows(0..1).schema(), &[], options).unwrap();
     let ctx = session();
     pagecast_delta::install(&ctx).unwrap();
-    ctx.register_table("t", std::sync::Arc::new(pagecast_delta::DeltaTable::newest(&table).unwrap())).unwrap();
+    ctx.register_table("t", std::sync::Arc::new(table.provider().unwrap())).unwrap();
     for ids in [0..6000, 6000..6001, 6001..9000] {
         ctx.register_batch("new", rows(ids)).unwrap();
         run(&ctx, "INSERT INTO t SELECT * FROM new").await;
