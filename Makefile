@@ -145,7 +145,7 @@ lint-deltalake: ## its formatting and clippy
 test-iceberg: ## Iceberg tables of pyiceberg and Spark beside their own readers; hostile ones
 	cargo test --locked $(HOSTS) --lib --test iceberg
 	cargo build --locked $(HOSTS)
-	PAGECAST_BINARY=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/iceberg.sh \
+	PAGECAST_BINARY=$(CARGO_TARGET_DIR)/debug/pagecast bash ci/servers.sh bash ci/iceberg.sh \
 		python -m unittest discover -s hosts/iceberg/tests/strangers $(ARGS)
 
 test-delta-spark: ## tables of Spark, read and changed beside Spark itself (ARGS='-k clustered')

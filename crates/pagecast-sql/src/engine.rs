@@ -21,7 +21,7 @@ use crate::place::Place;
 use crate::reading::Reading;
 use crate::results;
 use crate::spill::Spill;
-use crate::stores::Source;
+use crate::stores::{OnDemand, Source};
 use crate::tables::{self, Closed, Found, Table};
 use crate::watched;
 
@@ -89,6 +89,10 @@ impl Engine {
         let pool = open_pool(&options, memory)?;
         let budget = Budget::new(memory, pool.clone());
         let mut runtime = RuntimeEnvBuilder::new().with_memory_limit(Budget::of_operators(memory) as usize, 1.0);
+        if !options.bounded {
+            let stores = OnDemand::new(options.endpoint.clone());
+            runtime = runtime.with_object_store_registry(Arc::new(stores));
+        }
         let mut config = config.with_information_schema(true);
         // Without a folder of its own, whoever needs one is told why there is none.
         if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
@@ -172,7 +176,7 @@ async fn find(options: &Options, ctx: &SessionContext) -> Result<(Found, Option<
         return Ok((tables::discover_allowing(data, &options.allowed).map_err(of_data)?, None));
     };
     let store = source.register(ctx)?;
-    let found = source.discover().await.map_err(of_data)?;
+    let found = source.discover_allowing(&options.allowed).await.map_err(of_data)?;
     Ok((found, (!source.is_local()).then_some(store)))
 }
 

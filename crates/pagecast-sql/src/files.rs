@@ -114,10 +114,7 @@ impl Files {
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
         let place = Place::from(url);
-        // Plans and histories show statements.
-        if place.has_login() {
-            bail!("a statement may hold no password; --data may");
-        }
+        stores::check_login(&place)?;
         let source = stores::source(&place, self.endpoint.as_deref())?.context("it is no URL")?;
         source.register_if_missing(ctx)?;
         provider(source.discover().await?, ctx).await

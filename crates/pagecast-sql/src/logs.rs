@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::bail;
 use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
+use pagecast_tables::{TableVersions, VersionedTable};
 
 /// Such a table.
 #[derive(Clone, Debug)]
@@ -15,8 +17,36 @@ pub(crate) enum Log {
     Delta(Arc<pagecast_delta::Table>),
     #[cfg(feature = "iceberg")]
     Iceberg(Arc<pagecast_iceberg::Table>),
+    /// In an object store, by its URL. It is opened when a session asks for it.
+    #[cfg(feature = "iceberg")]
+    IcebergInStore {
+        url: String,
+        allowed: Vec<PathBuf>,
+    },
     #[cfg(feature = "ducklake")]
     DuckLake(Arc<pagecast_ducklake::Table>),
+}
+
+/// The formats whose metadata a listing shows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum LogFormat {
+    Delta,
+    Iceberg,
+}
+
+impl LogFormat {
+    /// What a table has of which a file lies here, by the parts of its path below the table.
+    pub(crate) fn of(parts: &[String]) -> Option<Self> {
+        match parts {
+            [folder, _, ..] if folder == "_delta_log" => Some(Self::Delta),
+            [folder, name] if folder == "metadata" && is_metadata(name) => Some(Self::Iceberg),
+            _ => None,
+        }
+    }
+}
+
+fn is_metadata(name: &str) -> bool {
+    name.trim_end_matches(".gz").ends_with(".metadata.json")
 }
 
 /// Whether a folder is such a table.
@@ -26,9 +56,7 @@ pub(crate) fn is_table(folder: &Path) -> bool {
 
 fn is_iceberg(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder.join("metadata")) else { return false };
-    entries.flatten().any(|entry| {
-        entry.file_name().to_str().is_some_and(|name| name.trim_end_matches(".gz").ends_with(".metadata.json"))
-    })
+    entries.flatten().any(|entry| entry.file_name().to_str().is_some_and(is_metadata))
 }
 
 /// Endings of files that may be catalogs of DuckLake.
@@ -71,6 +99,9 @@ pub(crate) fn install(ctx: &SessionContext, allowed: &[PathBuf]) -> Result<()> {
     pagecast_tables::install(ctx)
 }
 
+#[cfg(not(feature = "iceberg"))]
+const NO_ICEBERG: &str = "is an Iceberg table, and this build reads none; one with --features iceberg does";
+
 impl Log {
     /// The table in this folder, or with this name in the catalog at this path. It may have files
     /// in folders that are allowed, too.
@@ -98,34 +129,61 @@ impl Log {
 
     #[cfg(not(feature = "iceberg"))]
     fn open_iceberg(folder: &Path, _allowed: &[PathBuf]) -> anyhow::Result<Self> {
-        let folder = folder.display();
-        anyhow::bail!("{folder} is an Iceberg table, and this build reads none; one with --features iceberg does")
+        bail!("{} {}", folder.display(), NO_ICEBERG)
     }
 
-    /// The data files of its newest version.
+    /// The table at this URL of an object store.
+    pub(crate) fn in_store(format: LogFormat, url: String, allowed: &[PathBuf]) -> anyhow::Result<Self> {
+        match format {
+            LogFormat::Delta => bail!("{url} is a Delta table, and those are read from folders of this machine alone"),
+            #[cfg(feature = "iceberg")]
+            LogFormat::Iceberg => Ok(Self::IcebergInStore { url, allowed: allowed.to_vec() }),
+            #[cfg(not(feature = "iceberg"))]
+            LogFormat::Iceberg => {
+                _ = allowed;
+                bail!("{url} {NO_ICEBERG}")
+            }
+        }
+    }
+
+    /// Whether its metadata were read.
+    pub(crate) fn is_open(&self) -> bool {
+        #[cfg(feature = "iceberg")]
+        return !matches!(self, Self::IcebergInStore { .. });
+        #[cfg(not(feature = "iceberg"))]
+        true
+    }
+
+    /// The data files of its newest version; none if it is not open.
     pub(crate) fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
         match self {
             Self::Delta(table) => Ok(table.newest()?.files().map(Path::to_owned).collect()),
             #[cfg(feature = "iceberg")]
             Self::Iceberg(table) => Ok(wait(table.newest_version())??.files()?),
+            #[cfg(feature = "iceberg")]
+            Self::IcebergInStore { .. } => Ok(Vec::new()),
             #[cfg(feature = "ducklake")]
             Self::DuckLake(table) => Ok(table.files()?),
         }
     }
 
     /// The table for DataFusion, always at its newest version.
-    pub(crate) async fn provider(&self) -> anyhow::Result<Arc<dyn TableProvider>> {
-        match self {
-            Self::Delta(table) => Ok(Arc::new(table.provider()?)),
+    pub(crate) async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
+        _ = ctx;
+        let versions: Arc<dyn TableVersions> = match self {
+            Self::Delta(table) => return Ok(Arc::new(table.provider()?)),
             #[cfg(feature = "iceberg")]
-            Self::Iceberg(table) => {
-                Ok(Arc::new(pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?))
+            Self::Iceberg(table) => Arc::clone(table) as _,
+            #[cfg(feature = "iceberg")]
+            Self::IcebergInStore { url, allowed } => {
+                let options = pagecast_iceberg::Options { allow: texts(allowed) };
+                let stores = Arc::clone(&ctx.runtime_env().object_store_registry);
+                pagecast_iceberg::Table::open(url, &options, Some(stores.as_ref())).await?
             }
             #[cfg(feature = "ducklake")]
-            Self::DuckLake(table) => {
-                Ok(Arc::new(pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?))
-            }
-        }
+            Self::DuckLake(table) => Arc::clone(table) as _,
+        };
+        Ok(Arc::new(VersionedTable::newest(versions).await?))
     }
 }
 

@@ -206,6 +206,12 @@ impl Table {
         Ok(Self { name, path, url, is_file, format, files, keys, log: None })
     }
 
+    /// A table in an object store of which its metadata say which files it has.
+    pub(crate) fn of_log_in_store(name: String, url: String, log: Log) -> Self {
+        let (path, format) = (PathBuf::from(&url), Format::Parquet);
+        Self { name, path, url, is_file: false, format, files: Vec::new(), keys: Vec::new(), log: Some(log) }
+    }
+
     /// The table of which metadata at this path say which files it has.
     fn of_log(name: String, path: PathBuf, allowed: &[PathBuf]) -> anyhow::Result<Self> {
         let log = Log::open(&path, &name, allowed)?;
@@ -222,6 +228,12 @@ impl Table {
         }
     }
 
+    /// How many files it has; None if its metadata lie in a store, and nobody has asked yet.
+    pub fn file_count(&self) -> Option<usize> {
+        let is_known = self.log.as_ref().is_none_or(Log::is_open);
+        is_known.then_some(self.files.len())
+    }
+
     /// Makes the table known to SQL.
     pub async fn register(&self, ctx: &SessionContext) -> anyhow::Result<()> {
         let table = self.provider(ctx).await?;
@@ -232,7 +244,7 @@ impl Table {
     /// The table for DataFusion.
     pub async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
         if let Some(log) = &self.log {
-            return log.provider().await;
+            return log.provider(ctx).await;
         }
         let made = self.of_files(ctx).await;
         let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));

@@ -83,9 +83,14 @@ impl Location {
         (self.store == "file://").then(|| PathBuf::from(if self.path.is_empty() { "/" } else { &self.path }))
     }
 
+    /// Whether both are of one store.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.store == other.store
+    }
+
     fn is_in(&self, folder: &Self) -> bool {
         let rest = self.path.strip_prefix(&folder.path);
-        self.store == folder.store && rest.is_some_and(|rest| rest.starts_with('/'))
+        self.is_beside(folder) && rest.is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// As its store names it.
@@ -126,17 +131,17 @@ impl Place {
             what,
         };
         let Some(first) = allowed.first() else { return Err(refused("no place is allowed".to_owned())) };
-        let known = allowed.iter().filter(|folder| folder.store == first.store).map(|folder| match folder.local() {
+        let known = allowed.iter().filter(|folder| folder.is_beside(first)).map(|folder| match folder.local() {
             Some(path) => Location::of_path(&path).unwrap_or_else(|| folder.clone()),
             None => folder.clone(),
         });
-        let unknown =
-            || refused(format!("no store of the session has {}; --data with that URL makes one", first.store));
+        let unknown = |why: &str| refused(format!("no store of the session has {}{why}", first.store));
         let (url, store): (_, Arc<dyn ObjectStore>) = if first.local().is_some() {
             (ObjectStoreUrl::local_filesystem(), Arc::new(LocalFileSystem::new()))
         } else {
-            let url = Url::parse(&first.store).map_err(|_| unknown())?;
-            let store = stores.and_then(|stores| stores.get_store(&url).ok()).ok_or_else(unknown)?;
+            let url = Url::parse(&first.store).map_err(|_| unknown(""))?;
+            let store = stores.ok_or_else(|| unknown(""))?.get_store(&url);
+            let store = store.map_err(|error| unknown(&format!(": {}", error.strip_backtrace())))?;
             (ObjectStoreUrl::parse(&first.store)?, store)
         };
         Ok(Self { url, store, allowed: known.collect() })

@@ -75,7 +75,7 @@ impl Table {
         } else {
             (location.clone(), Source::Folder(location))
         };
-        Self::of(source, vec![root], options, stores).await
+        Self::of(source, vec![root], None, options, stores).await
     }
 
     pub(crate) async fn of_catalog(
@@ -84,12 +84,15 @@ impl Table {
         stores: Option<&dyn ObjectStoreRegistry>,
     ) -> Result<Arc<Self>> {
         let own = catalog.folder();
-        Self::of(Source::Catalog(catalog), own.into_iter().collect(), options, stores).await
+        let file = Location::of(&catalog.metadata_file().await?);
+        Self::of(Source::Catalog(catalog), own.into_iter().collect(), file, options, stores).await
     }
 
+    /// The store of a table is that of its metadata `file`, if it is known, or of the first place.
     async fn of(
         source: Source,
         mut allowed: Vec<Location>,
+        file: Option<Location>,
         options: &Options,
         stores: Option<&dyn ObjectStoreRegistry>,
     ) -> Result<Arc<Self>> {
@@ -99,6 +102,9 @@ impl Table {
                 at: place.clone(),
                 what: "option 'allow' takes whole paths or URLs of folders".to_owned(),
             })?);
+        }
+        if let Some(file) = file {
+            allowed.sort_by_key(|place| !place.is_beside(&file));
         }
         let place = Place::new(&allowed, stores)?;
         let table = Arc::new(Self { source, place, newest: Mutex::default() });

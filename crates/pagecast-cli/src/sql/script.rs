@@ -160,7 +160,7 @@ fn set_format(session: &mut Session, name: Option<&str>, out: &mut impl Write) -
 
 /// The tables and views, with what is known of their files.
 fn list_tables(session: &Session, out: &mut impl Write) -> io::Result<()> {
-    let count = |name: &str| session.tables.iter().find(|table| table.name == name).map(|table| table.files.len());
+    let count = |name: &str| session.tables.iter().find(|table| table.name == name)?.file_count();
     for name in session.table_names() {
         match count(&name) {
             Some(1) => writeln!(out, "{}  (1 file)", printable(&name))?,

@@ -50,7 +50,7 @@ fn a_store_that_cannot_be_read_is_named_without_a_secret() {
     };
     fails("ftp://me:hunter2@host/x", &[], 2, &["ftp://host/x", "s3"]);
     fails("s3:// bucket", &[], 2, &["--data"]);
-    fails("file:///nowhere/to/be/found", &[], 1, &["file:///nowhere/to/be/found"]);
+    fails("file:///nowhere/to/be/found", &[], 1, &["cannot open /nowhere/to/be/found"]);
     fails("/tmp", &["--endpoint", "http://127.0.0.1:1"], 2, &["--endpoint"]);
     for (flags, word) in [(["--price", "put=1"], "--price"), (["--refused", "2"], "--refused")] {
         let data = ["bench", "--data", "file:///tmp"];

@@ -73,7 +73,7 @@ fn statements_and_flags_with_secrets_are_refused_without_them() {
         (format!("SELECT count(*) FROM '{url}'"), "no password"),
         (format!("EXPLAIN SELECT count(*) FROM '{url}'"), "no password"),
         (format!("SELECT count(*) FROM '{signed}'"), "presigned"),
-        (format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{url}'"), ""),
+        (format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{url}'"), "no password"),
         (format!("COPY (SELECT 1) TO '{url}' STORED AS PARQUET"), ""),
         (
             "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 's3://b/c.csv' OPTIONS ('aws.secret_access_key' 'hunter2')"

@@ -2,8 +2,10 @@
 
 mod credentials;
 mod discreet;
+mod on_demand;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,10 +22,12 @@ use pagecast::storage::{MeteredStore, StoreModel, store_message, without_secrets
 use url::{Position, Url};
 
 use self::discreet::{DiscreetStore, Hidden};
+pub(crate) use self::on_demand::OnDemand;
 use crate::error::{OpenError, Setting, misuse};
 use crate::formats::Format;
+use crate::logs::{Log, LogFormat};
 use crate::place::{Login, Place};
-use crate::tables::{Found, Table, encoded, key};
+use crate::tables::{self, Closed, Found, Table, encoded, key};
 
 /// A place in an object store.
 pub struct Source {
@@ -72,6 +76,14 @@ pub(crate) fn source(data: &Place, endpoint: Option<&str>) -> anyhow::Result<Opt
     })?;
     let store: Arc<dyn ObjectStore> = Arc::new(DiscreetStore { inner: store.into(), hidden });
     Ok(Some(Source { root, store, prefix, scheme, has_login: data.login().is_some(), model: None }))
+}
+
+/// Whether a statement may name a place: plans and histories show statements.
+pub(crate) fn check_login(place: &Place) -> anyhow::Result<()> {
+    if place.has_login() {
+        bail!("a statement may hold no password; --data may");
+    }
+    Ok(())
 }
 
 /// A server of files that is told who asks, with each request. Its client has no such setting.
@@ -175,22 +187,32 @@ impl Source {
 
     /// An object's name for people.
     pub fn name_of(&self, meta: &ObjectMeta) -> String {
-        format!("{}/{}", self.root, meta.location)
+        self.url_of(&meta.location)
     }
 
     /// The tables at this place, by the rules of [`discover`](crate::tables::discover). One
-    /// listing, and no object is read.
+    /// listing, and no object of a store is read.
     pub async fn discover(&self) -> anyhow::Result<Found> {
+        self.discover_allowing(&[]).await
+    }
+
+    /// [`discover`](Self::discover), where tables whose metadata name their files may have some in
+    /// these folders, too.
+    pub(crate) async fn discover_allowing(&self, allowed: &[PathBuf]) -> anyhow::Result<Found> {
+        if self.is_local() {
+            return tables::discover_allowing(&Path::new("/").join(self.prefix.as_ref()), allowed);
+        }
         let listed = self.list().await?;
         if self.is_object() {
             let table =
                 self.table(&listed[0].location, Format::of(Path::new(self.prefix.as_ref())), &[&listed[0]], true)?;
             return Ok(Found { tables: vec![table], ..Found::default() });
         }
+        let logs = self.logs(&listed)?;
         let mut tables: BTreeMap<Location, Vec<&ObjectMeta>> = BTreeMap::new();
         let keyed = |meta: &ObjectMeta| self.below(meta).first().is_some_and(|part| key(part).is_some());
         let whole = listed.iter().any(|meta| self.below(meta).len() > 1 && keyed(meta));
-        for meta in listed.iter().filter(|meta| format(meta).is_some()) {
+        for meta in listed.iter().filter(|meta| format(meta).is_some() && !logs.contains_key(&self.prefix)) {
             let parts = self.below(meta);
             let hidden = parts.iter().any(|part| part.starts_with('.'));
             // Folders of keys belong to the table; other folders below it do not.
@@ -200,31 +222,50 @@ impl Source {
                 continue;
             }
             let table = if whole { self.prefix.clone() } else { self.entry(&parts[0])? };
-            tables.entry(table).or_default().push(meta);
+            if !logs.contains_key(&table) {
+                tables.entry(table).or_default().push(meta);
+            }
         }
-        if tables.is_empty() {
+        if tables.is_empty() && logs.is_empty() {
             bail!(
-                "no Parquet file below {}/{}; each *.parquet, *.csv, *.json or *.arrow object or folder of \
-                 them is a table",
+                "no Parquet file below {}/{}; each *.parquet, *.csv, *.json or *.arrow object, folder of them or \
+                 Iceberg table is a table",
                 self.root,
                 self.prefix
             );
         }
-        let mut found: BTreeMap<String, Table> = BTreeMap::new();
+        let (mut found, mut closed): (BTreeMap<String, Table>, _) = (BTreeMap::new(), Vec::new());
         for (location, files) in tables {
             let first = files.iter().filter_map(|meta| format(meta)).min();
             let files: Vec<_> = files.into_iter().filter(|meta| format(meta) == first).collect();
-            let table = self.table(&location, first, &files, files[0].location == location)?;
-            match found.get(&table.name) {
-                Some(other) if other.format == table.format => {
-                    let (other, table, name) = (other.path.display(), table.path.display(), &table.name);
-                    bail!("{other} and {table} would both be table {name}");
-                }
-                Some(other) if other.format < table.format => {}
-                _ => _ = found.insert(table.name.clone(), table),
+            add(&mut found, self.table(&location, first, &files, files[0].location == location)?)?;
+        }
+        for (location, format) in logs {
+            let url = self.url_of(&location);
+            let name = self.name(Path::new(&url).file_name());
+            match Log::in_store(format, url.clone(), allowed) {
+                Ok(log) => add(&mut found, Table::of_log_in_store(name, url, log))?,
+                Err(fault) => closed.push(Closed { name, fault }),
             }
         }
-        Ok(Found { tables: found.into_values().collect(), ..Found::default() })
+        Ok(Found { tables: found.into_values().collect(), closed })
+    }
+
+    /// The places here that metadata say the files of.
+    fn logs(&self, listed: &[ObjectMeta]) -> anyhow::Result<BTreeMap<Location, LogFormat>> {
+        let mut logs = BTreeMap::new();
+        for meta in listed {
+            let parts = self.below(meta);
+            if let Some(format) = LogFormat::of(&parts) {
+                return Ok(BTreeMap::from([(self.prefix.clone(), format)]));
+            }
+            if let Some((table, parts)) = parts.split_first()
+                && let Some(format) = LogFormat::of(parts)
+            {
+                logs.insert(self.entry(table)?, format);
+            }
+        }
+        Ok(logs)
     }
 
     /// What has this name at this place.
@@ -245,14 +286,22 @@ impl Source {
         files: &[&ObjectMeta],
         is_file: bool,
     ) -> anyhow::Result<Table> {
-        let path = |location: &Location| PathBuf::from(format!("{}/{location}", self.root));
+        let path = |location: &Location| PathBuf::from(self.url_of(location));
         let folder = path(location);
-        let name = if is_file { folder.file_stem() } else { folder.file_name() };
-        let name = name.map_or_else(|| self.root.clone(), |name| name.to_string_lossy().into_owned());
+        let name = self.name(if is_file { folder.file_stem() } else { folder.file_name() });
         let url = format!("{}/{}", self.root, encoded(location.as_ref().as_bytes()));
         let files = files.iter().map(|meta| path(&meta.location)).collect();
         let files = (format.unwrap_or(Format::Parquet), files);
         Table::in_store(name, folder, url.trim_end_matches('/').to_owned(), files, is_file)
+    }
+
+    fn url_of(&self, location: &Location) -> String {
+        format!("{}/{location}", self.root)
+    }
+
+    /// A table's name, by that of a folder or object, if it has one.
+    fn name(&self, name: Option<&OsStr>) -> String {
+        name.map_or_else(|| self.root.clone(), |name| name.to_string_lossy().into_owned())
     }
 
     /// What went wrong, with what may help.
@@ -288,6 +337,19 @@ fn explained(place: &str, scheme: &ObjectStoreScheme, error: &Error) -> anyhow::
         _ => return anyhow!("{place}: {said}"),
     };
     anyhow!("{place}: {help}: {said}")
+}
+
+/// Adds a table. Of two of one name that of Parquet files counts.
+fn add(found: &mut BTreeMap<String, Table>, table: Table) -> anyhow::Result<()> {
+    match found.get(&table.name) {
+        Some(other) if other.format == table.format => {
+            let (other, table, name) = (other.path.display(), table.path.display(), &table.name);
+            bail!("{other} and {table} would both be table {name}");
+        }
+        Some(other) if other.format < table.format => {}
+        _ => _ = found.insert(table.name.clone(), table),
+    }
+    Ok(())
 }
 
 fn format(meta: &ObjectMeta) -> Option<Format> {

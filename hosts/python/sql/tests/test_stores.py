@@ -85,11 +85,7 @@ def bucket(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     server = subprocess.Popen(command, env=os.environ | keys, stdout=subprocess.DEVNULL)
     try:
         wait_for(place, server)
-        store = pyarrow.fs.S3FileSystem(
-            access_key="test", secret_key="not-to-be-shown", endpoint_override=place, scheme="http", region="us-east-1"
-        )
-        with store.open_output_stream("bucket/folder/orders.parquet") as stream:
-            stream.write((data / "orders.parquet").read_bytes())
+        put(f"http://{place}", "bucket/folder/orders.parquet", (data / "orders.parquet").read_bytes())
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
@@ -99,6 +95,14 @@ def bucket(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     finally:
         server.kill()
         server.wait()
+
+
+def put(endpoint: str, name: str, body: bytes) -> None:
+    store = pyarrow.fs.S3FileSystem(
+        access_key="test", secret_key="not-to-be-shown", endpoint_override=endpoint, region="us-east-1"
+    )
+    with store.open_output_stream(name) as stream:
+        stream.write(body)
 
 
 def wait_for(place: str, server: subprocess.Popen[bytes]) -> None:
@@ -147,6 +151,21 @@ def test_a_folder_of_a_bucket(connection: pagecast.Connection, bucket: str) -> N
         assert remote.statistics()["store_gets"] == first["store_gets"]
     with pytest.raises(pagecast.SqlError, match="no such bucket"):
         pagecast.connect("s3://nobody/folder", endpoint=bucket)
+
+
+def test_a_delta_table_in_a_bucket_is_no_folder_of_files(data: Path, bucket: str) -> None:
+    put(bucket, "bucket/lake/t/part-0.parquet", (data / "orders.parquet").read_bytes())
+    put(bucket, "bucket/lake/t/_delta_log/00000000000000000000.json", b"{}")
+    for place in ("s3://bucket/lake", "s3://bucket/lake/t"):
+        with pytest.raises(pagecast.SqlError, match="t is a Delta table, and those are read from folders"):
+            pagecast.connect(place, endpoint=bucket)
+
+
+def test_a_statement_names_a_bucket(connection: pagecast.Connection, bucket: str) -> None:
+    with pagecast.connect(memory="64MiB", endpoint=bucket) as remote:
+        remote.sql("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 's3://bucket/folder/'").to_arrow()
+        rows = remote.sql(QUERY.replace("FROM orders", "FROM t")).to_arrow()
+        assert rows.to_pylist() == connection.sql(QUERY).to_arrow().to_pylist()
 
 
 def test_a_wrong_key_is_named(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
