@@ -9,7 +9,6 @@ use anyhow::bail;
 use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
-use pagecast_tables::{TableVersions, VersionedTable};
 
 /// Such a table.
 #[derive(Clone, Debug)]
@@ -170,20 +169,21 @@ impl Log {
     /// The table for DataFusion, always at its newest version.
     pub(crate) async fn provider(&self, ctx: &SessionContext) -> anyhow::Result<Arc<dyn TableProvider>> {
         _ = ctx;
-        let versions: Arc<dyn TableVersions> = match self {
-            Self::Delta(table) => return Ok(Arc::new(table.provider()?)),
+        let table = match self {
+            Self::Delta(table) => table.provider()?,
             #[cfg(feature = "iceberg")]
-            Self::Iceberg(table) => Arc::clone(table) as _,
+            Self::Iceberg(table) => pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?,
             #[cfg(feature = "iceberg")]
             Self::IcebergInStore { url, allowed } => {
                 let options = pagecast_iceberg::Options { allow: texts(allowed) };
                 let stores = Arc::clone(&ctx.runtime_env().object_store_registry);
-                pagecast_iceberg::Table::open(url, &options, Some(stores.as_ref())).await?
+                let table = pagecast_iceberg::Table::open(url, &options, Some(stores.as_ref())).await?;
+                pagecast_tables::VersionedTable::newest(table).await?
             }
             #[cfg(feature = "ducklake")]
-            Self::DuckLake(table) => Arc::clone(table) as _,
+            Self::DuckLake(table) => pagecast_tables::VersionedTable::newest(Arc::clone(table) as _).await?,
         };
-        Ok(Arc::new(VersionedTable::newest(versions).await?))
+        Ok(Arc::new(table))
     }
 }
 
