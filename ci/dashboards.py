@@ -40,19 +40,28 @@ def latencies(queries: list[dict]) -> list[float]:
     return found
 
 
+def at_rate(words: list[str], folder: Path, rate: int) -> None:
+    """Runs a command that reads no faster from the disk that holds the folder."""
+    with Limits(folder, read_rate=rate) as limits:
+        if "not possible" in limits.description:
+            sys.exit(f"--disk: {limits.description}; --bandwidth local has the disk as it is")
+        subprocess.run(limits.entering(words), check=True)
+
+
 def run(command: Path, options: argparse.Namespace, cell: tuple[float, str, int]) -> list[dict]:
     """The rows of a cell."""
     one_off, pool, seed = cell
     rate = options.disk and options.disk * 1_000_000
-    with tempfile.NamedTemporaryFile(suffix=".json") as written, Limits(Path(written.name).parent, read_rate=rate) as limits:
+    with tempfile.NamedTemporaryFile(suffix=".json") as written:
         words = [str(command), "bench", "--workload", "dashboards", "--streams", str(options.reports),
                  "--selectivity", options.selectivity, "--one-off", f"{one_off:g}", "--pool", pool,
                  "--seed", str(seed), "--policies", ",".join(POLICIES), "--delivery", options.delivery,
                  "--bandwidth", "local" if rate else options.bandwidth, "--json", written.name]
         print("$ " + " ".join(words[:-2]), flush=True)
-        if rate and "not possible" in limits.description:
-            sys.exit(f"--disk: {limits.description}; a test of a disk of any speed is --bandwidth local")
-        subprocess.run(limits.entering(words) if rate else words, check=True)
+        if rate:
+            at_rate(words, Path(written.name).parent, rate)
+        else:
+            subprocess.run(words, check=True)
         given = json.loads(Path(written.name).read_text())
     rows = []
     for made in given["runs"]:
@@ -62,7 +71,8 @@ def run(command: Path, options: argparse.Namespace, cell: tuple[float, str, int]
             "seed": seed, "one_off": one_off, "pool": pool, "policy": policy, "forecast": forecast,
             "bytes_read": made["bytes_read"], "report_median_s": statistics.median(reports),
             "report_max_s": max(reports), "belady_bytes_read": made["belady_bytes_read"],
-            "disk_mb_s": options.disk, "delivery": made["delivery"], "bandwidth_bytes_s": given["config"]["storage"]["bandwidth_bytes_s"],
+            "disk_mb_s": options.disk, "delivery": made["delivery"],
+            "bandwidth_bytes_s": given["config"]["storage"]["bandwidth_bytes_s"],
             "cores": given["config"]["machine"]["cpus"],
         })
     return rows

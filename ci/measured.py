@@ -230,7 +230,7 @@ def dashboards(given: dict) -> Reduced:
     kept = ("seed", "one_off", "pool", "policy", "forecast", "bytes_read", "belady_bytes_read", "report_median_s",
             "report_max_s")
     disk = given["rows"][0].get("disk_mb_s")
-    rows = [{"disk_mb_s": disk, **{name: row[name] for name in kept}} for row in given["rows"]]
+    rows = [{name: row[name] for name in kept} for row in given["rows"]]
     every = lambda name, form: " ".join(dict.fromkeys(form.format(row[name]) for row in rows))
     seeds = len({row["seed"] for row in rows})
     arguments = f"--seeds {seeds} --one-off {every('one_off', '{:g}')} --pools {every('pool', '{}')}"

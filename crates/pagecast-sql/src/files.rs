@@ -116,7 +116,6 @@ impl Files {
         let place = Place::from(url);
         stores::check_login(&place)?;
         let source = stores::source(&place, self.endpoint.as_deref())?.context("it is no URL")?;
-        source.register_if_missing(ctx)?;
         provider(source.discover().await?, ctx).await
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Log {
 }
 
 /// The formats whose metadata a listing shows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum LogFormat {
     Delta,
     Iceberg,

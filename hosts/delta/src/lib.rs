@@ -38,7 +38,7 @@
 //!   reader of all tables (`pagecast_tables`).
 //! * `transaction`, `data`: changes in memory, merged into scans, and new files of them.
 //! * `commit`, `compaction`: changes on top of those of others, and files without deleted rows.
-//! * `sql`, `sink`, `create`: INSERT, DELETE and UPDATE, and new tables.
+//! * `sql`, `inlet`, `sink`, `create`: INSERT, DELETE and UPDATE, and new tables.
 //! * `vacuum`, `held`: files of old versions are deleted, unless a scan may still read them.
 //! * `functions`: `delta_compact` and `delta_vacuum` in SQL.
 //! * `session`: START TRANSACTION, COMMIT and ROLLBACK.
@@ -59,6 +59,7 @@ mod engine;
 mod error;
 mod functions;
 mod held;
+mod inlet;
 mod inside;
 mod log;
 mod options;

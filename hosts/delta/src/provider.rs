@@ -13,8 +13,9 @@ use pagecast_tables::{Asked, TableVersion, TableVersions, VersionedTable};
 
 use crate::error;
 use crate::held::{hold, look_up};
+use crate::inlet::Takes;
 use crate::seen::Version;
-use crate::sink::{Change, Target};
+use crate::sink::{Change, Changed, Target};
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::transaction::Transaction;
@@ -93,6 +94,6 @@ impl TableVersions for Versions {
             return not_impl_err!("{op} into a Delta table; delete its rows first");
         }
         let target = Target { table: Arc::clone(&self.0), seen: None, columns: Arc::clone(columns) };
-        target.change(rows, Change::Insert)
+        Ok(Changed { target, change: Change::Insert }.plan(rows))
     }
 }

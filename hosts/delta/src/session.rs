@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{Result, not_impl_err, plan_err};
-use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::common::{Result, plan_err};
+use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, Statement, TableType, TransactionConclusion};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use datafusion::logical_expr::{Statement, TransactionConclusion};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use parking_lot::Mutex;
 
+use crate::inlet::Takes;
 use crate::seen::Version;
 use crate::table::Table;
 use crate::transaction::Transaction;
@@ -80,7 +79,7 @@ impl Open {
 }
 
 /// A word of a session about its transaction, which is planned as an INSERT of nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Word {
     open: Arc<Open>,
     kind: Kind,
@@ -109,34 +108,9 @@ impl Word {
     }
 }
 
-#[async_trait]
-impl TableProvider for Word {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("reading a transaction")
-    }
-
-    async fn insert_into(
-        &self,
-        _state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        _op: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let word = Self { open: Arc::clone(&self.open), kind: self.kind, schema: Arc::clone(&self.schema) };
-        Ok(Arc::new(DataSinkExec::new(input, Arc::new(word), None)))
+impl Takes for Word {
+    fn sink(&self, _columns: SchemaRef) -> Arc<dyn DataSink> {
+        Arc::new(self.clone())
     }
 }
 

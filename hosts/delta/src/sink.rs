@@ -6,18 +6,16 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result, not_impl_err, plan_err};
-use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::TryStreamExt;
 
 use crate::data::{DataWriter, fitted};
 use crate::held::look_up;
+use crate::inlet::Takes;
 use crate::seen::Version;
 use crate::table::Table;
 use crate::transaction::{Statement, Transaction};
@@ -55,12 +53,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A plan that changes it by the rows of `input`.
-    pub(crate) fn change(&self, input: Arc<dyn ExecutionPlan>, change: Change) -> Result<Arc<dyn ExecutionPlan>> {
-        let sink = ChangeSink { target: self.clone(), change, schema: input.schema() };
-        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
-    }
-
     /// The transaction that the statement is a part of, or else is by itself.
     fn begin(&self) -> Result<Arc<Transaction>> {
         let transaction = match &self.seen {
@@ -79,42 +71,16 @@ impl Target {
     }
 }
 
-/// Takes the rows of a statement, as if they were inserted here.
+/// A statement that changes a table by its rows.
 #[derive(Debug)]
 pub(crate) struct Changed {
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Of the rows.
-    pub(crate) schema: SchemaRef,
 }
 
-#[async_trait]
-impl TableProvider for Changed {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    async fn scan(
-        &self,
-        _state: &dyn Session,
-        _projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("reading what is changed")
-    }
-
-    async fn insert_into(
-        &self,
-        _state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-        _op: InsertOp,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.target.change(input, self.change)
+impl Takes for Changed {
+    fn sink(&self, columns: SchemaRef) -> Arc<dyn DataSink> {
+        Arc::new(ChangeSink { target: self.target.clone(), change: self.change, schema: columns })
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -24,6 +25,7 @@ use pagecast_tables::{POSITION, VersionedTable};
 
 use crate::create::{DELTATABLE, DeltaFactory};
 use crate::functions::{CompactFunction, VacuumFunction};
+use crate::inlet::Inlet;
 use crate::options::Options;
 use crate::provider::delta;
 use crate::seen::{Positioned, Version};
@@ -117,7 +119,7 @@ fn rewrite(node: LogicalPlan, open: &Arc<Open>) -> Result<Transformed<LogicalPla
     if let LogicalPlan::Statement(statement) = &node {
         let Some(word) = Word::of(statement, open) else { return Ok(Transformed::no(node)) };
         let nothing = Arc::new(LogicalPlanBuilder::empty(false).build()?);
-        return Ok(insert("transaction".into(), Arc::new(word), nothing));
+        return Ok(insert("transaction".into(), Inlet::new(word, Arc::new(Schema::empty())), nothing));
     }
     let LogicalPlan::Dml(DmlStatement { target, op, input, table_name, .. }) = &node else {
         return Ok(Transformed::no(node));
@@ -138,8 +140,8 @@ fn rewrite(node: LogicalPlan, open: &Arc<Open>) -> Result<Transformed<LogicalPla
         let open = pinned.cloned().map_or_else(|| open.see(&table), |version| Ok(Some(version)))?;
         let Some(seen) = open else { return Ok(Transformed::no(node)) };
         let target = Target { table, seen: Some(seen), columns: known.schema() };
-        let changed = Changed { schema: known.schema(), target, change };
-        return Ok(insert(table_name.clone(), Arc::new(changed), Arc::clone(input)));
+        let changed = Inlet::new(Changed { target, change }, known.schema());
+        return Ok(insert(table_name.clone(), changed, Arc::clone(input)));
     }
     let (columns, source) = match (change, input.as_ref()) {
         (Change::Update, LogicalPlan::Projection(values)) => (values.expr.clone(), &values.input),
@@ -153,8 +155,8 @@ fn rewrite(node: LogicalPlan, open: &Arc<Open>) -> Result<Transformed<LogicalPla
     let columns = columns.into_iter().chain([position]);
     let input = LogicalPlanBuilder::from(source).project(columns)?.build()?;
     let schema = Arc::new(input.schema().as_arrow().clone());
-    let changed = Changed { target, change, schema };
-    Ok(insert(table_name.clone(), Arc::new(changed), Arc::new(input)))
+    let changed = Inlet::new(Changed { target, change }, schema);
+    Ok(insert(table_name.clone(), changed, Arc::new(input)))
 }
 
 fn insert(name: TableReference, target: Arc<dyn TableProvider>, input: Arc<LogicalPlan>) -> Transformed<LogicalPlan> {

@@ -84,15 +84,16 @@ impl Table {
         stores: Option<&dyn ObjectStoreRegistry>,
     ) -> Result<Arc<Self>> {
         let own = catalog.folder();
-        let file = Location::of(&catalog.metadata_file().await?);
-        Self::of(Source::Catalog(catalog), own.into_iter().collect(), file, options, stores).await
+        let file = catalog.metadata_file().await?;
+        Self::of(Source::Catalog(catalog), own.into_iter().collect(), Some(file), options, stores).await
     }
 
-    /// The store of a table is that of its metadata `file`, if it is known, or of the first place.
+    /// The store of a table is that of its metadata `file`, if a catalog has named it, or of the
+    /// first place.
     async fn of(
         source: Source,
         mut allowed: Vec<Location>,
-        file: Option<Location>,
+        file: Option<String>,
         options: &Options,
         stores: Option<&dyn ObjectStoreRegistry>,
     ) -> Result<Arc<Self>> {
@@ -103,12 +104,15 @@ impl Table {
                 what: "option 'allow' takes whole paths or URLs of folders".to_owned(),
             })?);
         }
-        if let Some(file) = file {
+        if let Some(file) = file.as_deref().and_then(Location::of) {
             allowed.sort_by_key(|place| !place.is_beside(&file));
         }
         let place = Place::new(&allowed, stores)?;
         let table = Arc::new(Self { source, place, newest: Mutex::default() });
-        table.newest_version().await?;
+        match file {
+            Some(at) => table.version_in(MetadataFile { at, made: None }).await?,
+            None => table.newest_version().await?,
+        };
         Ok(table)
     }
 
@@ -117,7 +121,11 @@ impl Table {
     /// # Errors
     /// As [`Table::open`].
     pub async fn newest_version(&self) -> Result<Arc<Version>> {
-        let file = self.newest_file().await?;
+        self.version_in(self.newest_file().await?).await
+    }
+
+    /// The newest version, which is that of this file.
+    async fn version_in(&self, file: MetadataFile) -> Result<Arc<Version>> {
         let known = self.newest.lock().clone();
         if let Some((_, version)) = known.as_ref().filter(|(known, _)| *known == file) {
             return Ok(Arc::clone(version));

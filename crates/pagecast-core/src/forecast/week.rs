@@ -3,7 +3,10 @@
 //! Source: ours. A day counts as one off from the first time that the query leaves it out to the
 //! next time that it comes on it: a weekend is known when it is over. Days off are no part of a
 //! gap, so that Monday's start teaches the same as Tuesday's. Who leaves out days twice in a row
-//! does not come each day, and has none. Cost: a few operations for each start, and a byte.
+//! does not come each day, and has none.
+//!
+//! Suits what comes once each workday; where a query comes often in a day, little changes. Cost: a
+//! few operations for each start, and a byte of a template.
 
 /// Seconds.
 const DAY: f64 = 86_400.0;

@@ -159,15 +159,6 @@ impl Source {
         Ok(store)
     }
 
-    /// The same without counters, unless the session has a store for this root.
-    pub(crate) fn register_if_missing(&self, ctx: &SessionContext) -> anyhow::Result<()> {
-        let root = Url::parse(&self.root)?;
-        if ctx.runtime_env().object_store_registry.get_store(&root).is_err() {
-            ctx.register_object_store(&root, Arc::clone(&self.store));
-        }
-        Ok(())
-    }
-
     /// The objects at this place, by name. One request.
     pub async fn list(&self) -> anyhow::Result<Vec<ObjectMeta>> {
         if self.is_object() {
