@@ -71,7 +71,7 @@ no-std: ## predictor and manager of cooperation link without std and without an 
 	bash ci/core-no-std.sh
 
 # One build of DataFusion for all of them: the server turns on features of what it stands on.
-HOSTS := -p pagecast-tables -p pagecast-datafusion -p pagecast-delta -p pagecast-iceberg -p pagecast-ducklake -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight,pagecast-cli/iceberg,pagecast-cli/ducklake
+HOSTS := -p pagecast-tables -p pagecast-corrections -p pagecast-datafusion -p pagecast-delta -p pagecast-iceberg -p pagecast-ducklake -p pagecast-sql -p pagecast-fuzz -p pagecast-server -p pagecast-cli --features pagecast-cli/flight,pagecast-cli/iceberg,pagecast-cli/ducklake
 test-host: ## DataFusion host, Delta tables, command and server, and what else needs Parquet
 	bash ci/servers.sh bash ci/clients.sh cargo test --locked $(HOSTS)
 	cargo test --locked $(HOSTS) -p pagecast --test objects --test pooled_store --test flash
