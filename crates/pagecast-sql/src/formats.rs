@@ -10,9 +10,11 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use pagecast_corrections::Believed;
 
 /// What a table's files are; of a folder with several, the first is the table's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -82,7 +84,10 @@ impl Format {
         let format: Arc<dyn FileFormat> = match self {
             Self::Parquet => {
                 let read = ParquetReadOptions::default().table_partition_cols(keys);
-                return Ok(read.to_listing_options(&ctx.copied_config(), options));
+                let format = ParquetFormat::default().with_options(options.parquet.clone());
+                let mut listing = read.to_listing_options(&ctx.copied_config(), options);
+                listing.format = Arc::new(Believed::new(format));
+                return Ok(listing);
             }
             Self::Csv => Arc::new(csv()),
             Self::Tsv => Arc::new(csv().with_delimiter(b'\t')),

@@ -3,7 +3,8 @@
 //! Every execution of every query needs them before it can say what it will read. In the pool they
 //! would be the first pages to be pushed out by the scans they describe. Those of objects come
 //! through it all the same where queries are planned: DataFusion reads them, too, and the second of
-//! the two asks for nothing. Where nobody plans, their pages would only take frames.
+//! the two asks for nothing. Where nobody plans, their pages would only take frames. What a footer
+//! says and does not promise is taken out when it is loaded.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use pagecast::{Pool, Relation, RelationId};
+use pagecast_corrections::statistics::believed;
 use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::errors::ParquetError;
@@ -229,7 +231,7 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
                 check_footer(&footer, relation.len()).map_err(not_parquet)?;
-                return Ok((footer, bytes));
+                return Ok((believed(footer).map_err(not_parquet)?, bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
         }

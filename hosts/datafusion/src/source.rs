@@ -16,6 +16,7 @@ use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
+use pagecast_corrections::floats::with_one_nan;
 
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
@@ -111,7 +112,7 @@ impl DataSource for PoolScan {
             None => self.config.open_with_args(args)?,
         };
         let (schema, reading) = (batches.schema(), Arc::clone(&self.reading));
-        let batches = guarded(batches, move |what| reading.panicked(partition, what));
+        let batches = guarded(with_one_nan(batches), move |what| reading.panicked(partition, what));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
