@@ -7,8 +7,14 @@
 //! | module | what is wrong without it |
 //! |---|---|
 //! | `settings` | options of which the default gives wrong rows |
+//! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
+//! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 
+mod set_operations;
 mod settings;
+mod subqueries;
+
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -23,6 +29,7 @@ pub fn configured(config: SessionConfig) -> SessionConfig {
 /// # Errors
 /// The session refuses a rule.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    _ = ctx;
+    ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
+    ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
     Ok(())
 }
