@@ -7,16 +7,22 @@
 //! | module | what is wrong without it |
 //! |---|---|
 //! | `settings` | options of which the default gives wrong rows |
+//! | `cast_bounds` | `min` and `max` of a CAST come from bounds of what is cast |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
+//! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
+mod cast_bounds;
 mod set_operations;
 mod settings;
 mod subqueries;
+mod window_groups;
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 /// The options of a session under which DataFusion gives right rows.
@@ -31,5 +37,21 @@ pub fn configured(config: SessionConfig) -> SessionConfig {
 pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
     ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let rules = state.physical_optimizers().iter().map(corrected).collect();
+    *state = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_owned())
+        .with_physical_optimizer_rules(rules)
+        .build();
     Ok(())
+}
+
+/// A physical rule, kept from what it does wrong.
+fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    match rule.name() {
+        cast_bounds::BoundsOfValues::OVER => Arc::new(cast_bounds::BoundsOfValues(Arc::clone(rule))),
+        window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
+        _ => Arc::clone(rule),
+    }
 }

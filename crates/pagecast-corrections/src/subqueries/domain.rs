@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, Result, not_impl_err};
+use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference, not_impl_err};
 use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Join, Limit, Union, Window};
@@ -62,8 +62,9 @@ impl Domain {
         Ok(Self { plan, columns, names: Arc::clone(&self.names) })
     }
 
-    fn same_as(&self, other: &Self) -> impl Iterator<Item = Expr> {
-        self.columns().into_iter().zip(other.columns()).map(|(one, other)| same(one, other))
+    fn same_as(&self, other: &Self, alias: Option<&TableReference>) -> Vec<Expr> {
+        let other = other.columns.iter().map(|(_, column)| Expr::Column(Column::new(alias.cloned(), &column.name)));
+        self.columns().into_iter().zip(other).map(|(one, other)| same(one, other)).collect()
     }
 
     fn is_in(&self, plan: &LogicalPlan) -> Result<bool> {
@@ -151,7 +152,7 @@ impl Domain {
         let columns = rows.schema().columns().into_iter().map(Expr::Column).chain([lit(true).alias(&present)]);
         let rows = LogicalPlanBuilder::from(rows).project(columns)?.build()?;
         let rows =
-            LogicalPlanBuilder::from(self.plan.clone()).join_on(rows, JoinType::Left, self.same_as(&other))?.build()?;
+            LogicalPlanBuilder::from(self.plan.clone()).join_on(rows, JoinType::Left, self.same_as(&other, None))?.build()?;
         let present = Expr::Column(Column::new_unqualified(present)).is_not_null();
         let of_present = |expr: Expr| {
             expr.transform(|expr| {
@@ -215,8 +216,10 @@ impl Domain {
         let (left_kept, right_kept) = match kind {
             JoinType::Inner => (false, false),
             JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => (true, false),
-            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (false, true),
-            JoinType::Full => return not_impl_err!("a FULL JOIN in a subquery that refers to the row outside of it"),
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => (false, true),
+            JoinType::Full | JoinType::RightMark => {
+                return not_impl_err!("a {kind} JOIN in a subquery that refers to the row outside of it");
+            }
         };
         let right_under = right_kept || self.is_in(&join.right)?;
         let left_under = left_kept || self.is_in(&join.left)? || !right_under;
@@ -224,10 +227,15 @@ impl Domain {
         let (of_left, of_right) = if right_kept { (&other, self) } else { (self, &other) };
         let of_right = if left_under { of_right } else { self };
         let left = if left_under { of_left.under(&join.left)? } else { join.left.as_ref().clone() };
-        let right = if right_under { of_right.under(&join.right)? } else { join.right.as_ref().clone() };
+        let mut right = if right_under { of_right.under(&join.right)? } else { join.right.as_ref().clone() };
+        // A mark is called by the alias that all columns on the right have.
+        let mark = join.schema.qualified_field(join.schema.fields().len() - 1).0.filter(|_| kind == JoinType::LeftMark);
+        if let Some(mark) = mark {
+            right = LogicalPlanBuilder::from(right).alias(mark.clone())?.build()?;
+        }
         let mut filter = join.filter.clone().map(|filter| self.named(filter)).transpose()?;
         if left_under && right_under {
-            filter = filter.into_iter().chain(self.same_as(&other)).reduce(Expr::and);
+            filter = filter.into_iter().chain(self.same_as(&other, mark)).reduce(Expr::and);
         }
         let before = |is_under: bool| if is_under { self.columns.len() } else { 0 };
         let (left_width, right_width) = (join.left.schema().fields().len(), join.right.schema().fields().len());
@@ -237,7 +245,6 @@ impl Domain {
             JoinType::LeftSemi | JoinType::LeftAnti => left_places.collect(),
             JoinType::LeftMark => left_places.clone().chain([left_places.end]).collect(),
             JoinType::RightSemi | JoinType::RightAnti => right_places(0).collect(),
-            JoinType::RightMark => right_places(0).clone().chain([right_places(0).end]).collect(),
             _ => left_places.clone().chain(right_places(left_places.end)).collect(),
         };
         let (left, right) = (Arc::new(left), Arc::new(right));

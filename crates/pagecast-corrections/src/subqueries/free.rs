@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, Result};
+use datafusion::common::{Column, JoinType, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::logical_plan::{Distinct, Subquery};
 use datafusion::logical_expr::utils::{merge_schema, split_conjunction};
@@ -62,10 +62,20 @@ fn of_expr(expr: &Expr) -> Result<Free> {
     Ok(free)
 }
 
-/// Whether all that an expression with subqueries refers to stands in a schema.
-pub(super) fn within(expr: &Expr, schema: &DFSchema) -> bool {
-    let nested = of_expr(expr).map(|free| free.nested).unwrap_or_default();
-    expr.column_refs().into_iter().chain(&nested).all(|column| schema.has_column(column))
+/// The columns that an expression refers to, itself and through subqueries.
+pub(super) fn references(expr: &Expr) -> Result<BTreeSet<Column>> {
+    let mut columns = of_expr(expr)?.nested;
+    columns.extend(expr.column_refs().into_iter().cloned());
+    Ok(columns)
+}
+
+/// Whether a plan is an aggregate of all rows, which has a value for none.
+pub(super) fn has_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => plan.inputs().into_iter().all(has_one_row),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        _ => false,
+    }
 }
 
 /// Whether DataFusion may take the conditions of a correlated subquery out of it: nothing stands

@@ -4,10 +4,11 @@
 //! rows, or if S has a NULL; else it is false. Each of the three is a mark; those that cannot be,
 //! or do not matter where the expression stands, are not asked for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, DataFusionError, JoinType, Result, ScalarValue, plan_err};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::logical_plan::Subquery;
@@ -16,7 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::domain::{Domain, one_row_each};
-use super::free::{is_plain, is_plain_aggregate, of_plan, of_subqueries, subquery};
+use super::free::{has_one_row, is_plain, is_plain_aggregate, of_plan, of_subqueries, references, subquery};
 use super::{Names, column};
 
 /// Which of three values matter where an expression stands.
@@ -56,6 +57,8 @@ pub(super) struct Marked<'a> {
     /// What has to be a column below a node that takes columns of subqueries alone.
     values: Vec<Expr>,
     names: &'a Arc<Names>,
+    /// The other input of a join: what refers to it is not of this one.
+    beside: Option<DFSchemaRef>,
 }
 
 /// A subquery for all outer rows at once.
@@ -69,10 +72,16 @@ struct Unnested {
 
 impl<'a> Marked<'a> {
     pub(super) fn over(plan: LogicalPlan, place: Place, names: &'a Arc<Names>) -> Self {
-        Self { original: plan.clone(), plan, place, changed: false, values: Vec::new(), names }
+        Self { original: plan.clone(), plan, place, changed: false, values: Vec::new(), names, beside: None }
     }
 
-    pub(super) fn schema(&self) -> &DFSchema {
+    /// One input of a join.
+    pub(super) fn beside(mut self, other: &DFSchemaRef) -> Self {
+        self.beside = Some(Arc::clone(other));
+        self
+    }
+
+    fn schema(&self) -> &DFSchema {
         self.original.schema()
     }
 
@@ -81,32 +90,44 @@ impl<'a> Marked<'a> {
         if self.changed { self.into_plan().map(Some) } else { Ok(None) }
     }
 
-    pub(super) fn into_plan(self) -> Result<LogicalPlan> {
-        if self.values.is_empty() {
-            return Ok(self.plan);
-        }
-        let columns = self.plan.schema().columns().into_iter().map(Expr::Column).chain(self.values);
-        LogicalPlanBuilder::from(self.plan).project(columns)?.build()
+    pub(super) fn into_plan(mut self) -> Result<LogicalPlan> {
+        self.with_values()
     }
 
-    /// One of a filter's conditions, all of which must be true.
+    fn with_values(&mut self) -> Result<LogicalPlan> {
+        let values = std::mem::take(&mut self.values);
+        if values.is_empty() {
+            return Ok(self.plan.clone());
+        }
+        let columns = self.plan.schema().columns().into_iter().map(Expr::Column).chain(values);
+        LogicalPlanBuilder::from(self.plan.clone()).project(columns)?.build()
+    }
+
+    /// One of a filter's conditions, all of which must be true. DataFusion has joins for some.
     pub(super) fn condition(&mut self, expr: Expr) -> Result<Expr> {
-        let negated = match &expr {
-            Expr::InSubquery(InSubquery { negated, .. }) => *negated,
-            Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(InSubquery { negated: false, .. })),
+        let (inner, not) = if let Expr::Not(inner) = &expr { (inner.as_ref(), true) } else { (&expr, false) };
+        let is_join = match inner {
+            Expr::InSubquery(InSubquery { expr: left, subquery, negated }) => {
+                let anti = *negated != not;
+                let free = self.known(subquery)?;
+                // A null-aware anti join has a key of one column.
+                let plans = if anti { left.any_column_refs() } else { is_plain(&subquery.subquery) };
+                !of_subqueries(left)
+                    && !left.contains_outer()
+                    && free.is_some_and(|free| free.is_empty() && (!anti || plans) || !anti && plans)
+            }
+            Expr::Exists(Exists { subquery, .. }) => {
+                self.known(subquery)?.is_some_and(|free| free.is_empty() || is_plain(&subquery.subquery))
+            }
             _ => false,
         };
-        let inner = if let Expr::Not(inner) = &expr { inner.as_ref() } else { &expr };
-        // A null-aware anti join has a key of one column.
-        if let (true, Expr::InSubquery(InSubquery { expr: left, subquery, .. })) = (negated, inner)
-            && left.any_column_refs()
-            && !of_subqueries(left)
-            && !left.contains_outer()
-            && of_plan(&subquery.subquery)?.is_empty()
-        {
-            return Ok(expr);
-        }
-        self.value(expr, Truth::OfTrue)
+        if is_join { Ok(expr) } else { self.value(expr, Truth::OfTrue) }
+    }
+
+    /// What a subquery refers to outside of itself, if all that is here.
+    fn known(&self, subquery: &Subquery) -> Result<Option<BTreeSet<Column>>> {
+        let free = of_plan(&subquery.subquery)?;
+        Ok(free.iter().all(|column| self.schema().has_column(column)).then_some(free))
     }
 
     /// An expression with columns of marks for those subqueries that DataFusion does not plan
@@ -138,10 +159,17 @@ impl<'a> Marked<'a> {
         }
     }
 
+    fn is_of_other(&self, expr: &Expr) -> Result<bool> {
+        let Some(beside) = &self.beside else { return Ok(false) };
+        let known = |column: &Column| beside.has_column(column) && !self.schema().has_column(column);
+        Ok(references(expr)?.iter().any(known))
+    }
+
     fn of_subquery(&mut self, expr: Expr, truth: Truth) -> Result<Expr> {
-        if self.is_left(&expr, truth)? {
+        if self.is_of_other(&expr)? {
             return Ok(expr);
         }
+        let before = expr.clone();
         let value = match expr {
             Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => {
                 self.compared(*expr, Operator::Eq, &subquery, truth)
@@ -161,11 +189,10 @@ impl<'a> Marked<'a> {
                 let exists = self.any(&unnested, None, None)?;
                 Ok(if negated { Expr::Not(Box::new(exists)) } else { exists })
             }
-            Expr::ScalarSubquery(subquery) if of_plan(&subquery.subquery)?.is_empty() => Ok(Expr::ScalarSubquery(subquery)),
-            Expr::ScalarSubquery(subquery) => self.scalar(&subquery),
+            Expr::ScalarSubquery(subquery) => self.scalar(subquery),
             other => Ok(other),
         }?;
-        self.changed = true;
+        self.changed |= value != before;
         if self.place != Place::Other {
             return Ok(value);
         }
@@ -186,34 +213,11 @@ impl<'a> Marked<'a> {
         Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
     }
 
-    /// Whether DataFusion plans a subquery rightly where it stands.
-    fn is_left(&self, expr: &Expr, truth: Truth) -> Result<bool> {
-        let known = |subquery: &Subquery| {
-            let free = of_plan(&subquery.subquery)?;
-            Ok::<_, DataFusionError>(free.iter().all(|column| self.schema().has_column(column)).then_some(free))
-        };
-        Ok(match expr {
-            Expr::InSubquery(InSubquery { expr, subquery, negated: false }) => {
-                self.place == Place::Filter
-                    && truth == Truth::OfTrue
-                    && !of_subqueries(expr)
-                    && !expr.contains_outer()
-                    && known(subquery)?.is_some_and(|free| free.is_empty() || is_plain(&subquery.subquery))
-            }
-            Expr::Exists(Exists { subquery, .. }) => {
-                self.place == Place::Filter
-                    && known(subquery)?.is_some_and(|free| free.is_empty() || is_plain(&subquery.subquery))
-            }
-            Expr::ScalarSubquery(subquery) => known(subquery)?.is_some_and(|free| {
-                self.place != Place::Other && (free.is_empty() || is_plain_aggregate(&subquery.subquery))
-            }),
-            _ => false,
-        })
-    }
-
     /// Whether a row of a subquery compares with an expression; NULL if that is not known.
     fn compared(&mut self, left: Expr, op: Operator, subquery: &Subquery, truth: Truth) -> Result<Expr> {
         let left = self.value(left, Truth::Exact)?;
+        // What it has become is to be below the join.
+        self.plan = self.with_values()?;
         let unnested = self.unnested(subquery, false)?;
         let (_, field) = unnested.plan.schema().qualified_field(unnested.plan.schema().fields().len() - 1);
         let (left_nulls, right_nulls) = (left.nullable(self.plan.schema())?, field.is_nullable());
@@ -258,7 +262,7 @@ impl<'a> Marked<'a> {
             let rows = plan.limit(0, Some(1))?.aggregate(Vec::<Expr>::new(), [count(lit(1_i64))])?.build()?;
             return Ok(scalar_subquery(Arc::new(rows)).gt(lit(0_i64)));
         }
-        if unnested.domain.is_none() && compared.is_none() {
+        if unnested.closed && compared.is_none() {
             plan = plan.limit(0, Some(1))?;
         }
         let right = plan.alias(alias.clone())?.build()?;
@@ -273,8 +277,20 @@ impl<'a> Marked<'a> {
     }
 
     /// The value of a subquery for each outer row.
-    fn scalar(&mut self, subquery: &Subquery) -> Result<Expr> {
-        let unnested = self.unnested(subquery, false)?;
+    fn scalar(&mut self, subquery: Subquery) -> Result<Expr> {
+        let free = self.known(&subquery)?;
+        let plan = subquery.subquery.as_ref();
+        if free.as_ref().is_some_and(BTreeSet::is_empty) {
+            // No row is NULL, though the column may never be.
+            if plan.schema().field(0).is_nullable() || has_one_row(plan) {
+                return Ok(Expr::ScalarSubquery(subquery));
+            }
+            return Ok(scalar_subquery(Arc::new(one_row_each(plan.clone(), Vec::new())?)));
+        }
+        if free.is_some() && self.place != Place::Other && is_plain_aggregate(plan) {
+            return Ok(Expr::ScalarSubquery(subquery));
+        }
+        let unnested = self.unnested(&subquery, false)?;
         let alias = self.names.next("subquery");
         let keys = unnested.domain.as_ref().map(Domain::columns).unwrap_or_default();
         let right = one_row_each(unnested.plan, keys)?;

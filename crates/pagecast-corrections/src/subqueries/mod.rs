@@ -2,7 +2,8 @@
 //!
 //! DataFusion makes a subquery in a filter a semi, anti or mark join. A mark says true or false, so
 //! `x IN (SELECT ...)` under OR, NOT, CASE or IS NULL is false where SQL says NULL
-//! (<https://github.com/apache/datafusion/issues/10583>). In a select list, an aggregate, a window,
+//! (<https://github.com/apache/datafusion/issues/8241>,
+//! <https://github.com/apache/datafusion/issues/25347>). In a select list, an aggregate, a window,
 //! ORDER BY and ON it is refused. Of a correlated subquery DataFusion takes the conditions out, and
 //! so over LIMIT, windows and aggregates, which then are of all rows and not of those of one outer
 //! row; or it refuses.
@@ -29,7 +30,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-use free::{of_subqueries, within};
+use free::of_subqueries;
 use marks::{Marked, Place, Truth};
 
 /// Plans subqueries of which DataFusion's way gives wrong rows or none.
@@ -115,22 +116,19 @@ impl ThreeValued {
     /// A subquery in ON is of the side whose columns it has; of both sides of an inner join, it is
     /// a condition above.
     fn join(&self, join: Join) -> Result<Transformed<LogicalPlan>> {
-        let Some(filter) = join.filter.clone() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
-        let mut left = Marked::over(join.left.as_ref().clone(), Place::Other, &self.names);
-        let mut right = Marked::over(join.right.as_ref().clone(), Place::Other, &self.names);
+        let kept = join.join_type != JoinType::RightMark;
+        let Some(filter) = join.filter.clone().filter(|_| kept) else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let left = Marked::over(join.left.as_ref().clone(), Place::Other, &self.names);
+        let right = Marked::over(join.right.as_ref().clone(), Place::Other, &self.names);
+        let (mut left, mut right) = (left.beside(join.right.schema()), right.beside(join.left.schema()));
         let (mut on, mut above) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(filter) {
-            if !of_subqueries(&condition) {
-                on.push(condition);
-            } else if within(&condition, left.schema()) {
-                on.push(left.value(condition, Truth::OfTrue)?);
-            } else if within(&condition, right.schema()) {
-                on.push(right.value(condition, Truth::OfTrue)?);
-            } else if join.join_type == JoinType::Inner {
-                above.push(condition);
-            } else {
-                return Ok(Transformed::no(LogicalPlan::Join(join)));
-            }
+            let condition = left.value(condition, Truth::OfTrue)?;
+            let condition = right.value(condition, Truth::OfTrue)?;
+            if !of_subqueries(&condition) { on.push(condition) } else { above.push(condition) }
+        }
+        if !above.is_empty() && join.join_type != JoinType::Inner {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
         let (width, right_width) = (join.left.schema().fields().len(), join.right.schema().fields().len());
         let (left, right) = (left.into_plan()?, right.into_plan()?);
@@ -149,7 +147,6 @@ impl ThreeValued {
             JoinType::LeftSemi | JoinType::LeftAnti => (0..width).collect(),
             JoinType::LeftMark => (0..width).chain([width + added]).collect(),
             JoinType::RightSemi | JoinType::RightAnti => (0..right_width).collect(),
-            JoinType::RightMark => return Ok(Transformed::yes(plan)),
             _ => (0..width).chain((0..right_width).map(|at| width + added + at)).collect(),
         };
         let plan = domain::named_as(plan, places, &join.schema, Vec::new())?;
