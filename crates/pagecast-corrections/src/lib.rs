@@ -7,12 +7,12 @@
 //! | module | what is wrong without it |
 //! |---|---|
 //! | `settings` | options of which the default gives wrong rows |
-//! | `cast_bounds` | `min` and `max` of a CAST come from bounds of what is cast |
+//! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
-mod cast_bounds;
+mod casts;
 mod set_operations;
 mod settings;
 mod subqueries;
@@ -37,6 +37,7 @@ pub fn configured(config: SessionConfig) -> SessionConfig {
 pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
     ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
+    ctx.add_optimizer_rule(Arc::new(casts::HiddenCasts));
     let state = ctx.state_ref();
     let mut state = state.write();
     let rules = state.physical_optimizers().iter().map(corrected).collect();
@@ -50,7 +51,7 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
 /// A physical rule, kept from what it does wrong.
 fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     match rule.name() {
-        cast_bounds::BoundsOfValues::OVER => Arc::new(cast_bounds::BoundsOfValues(Arc::clone(rule))),
+        casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
         window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
         _ => Arc::clone(rule),
     }
