@@ -7,18 +7,26 @@
 //! | module | what is wrong without it |
 //! |---|---|
 //! | `settings` | options of which the default gives wrong rows |
+//! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `date_bin` | it is NULL before 1678 and after 2261 |
 //! | `floats` | NaN has a sign, and -0 is not in a set of literals |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
+//! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `statistics`, `parquet_format`, `readers` | more is concluded from a footer than it promises |
+//! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
+//! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
+mod casts;
 mod date_bin;
 pub mod floats;
 mod instants;
 mod parquet_format;
 mod readers;
+mod set_operations;
 mod settings;
 pub mod statistics;
+mod subqueries;
+mod window_groups;
 
 pub use parquet_format::Believed;
 pub use readers::BelievedReaders;
@@ -27,6 +35,8 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::floats::BothZeros;
@@ -43,10 +53,27 @@ pub fn configured(config: SessionConfig) -> SessionConfig {
 /// # Errors
 /// The session refuses a rule.
 pub fn install(ctx: &SessionContext) -> Result<()> {
+    ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
+    ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
+    ctx.add_optimizer_rule(Arc::new(casts::HiddenCasts));
     let state = ctx.state_ref();
     let mut state = state.write();
+    let rules = state.physical_optimizers().iter().map(corrected).collect();
+    *state = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_owned())
+        .with_physical_optimizer_rules(rules)
+        .build();
     state.register_file_format(Arc::new(BelievedFactory::default()), true)?;
     state.register_udf(Arc::new(date_bin::function()))?;
     state.register_function_rewrite(Arc::new(BothZeros))?;
     state.register_function_rewrite(Arc::new(Instants))
+}
+
+/// A physical rule, kept from what it does wrong.
+fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    match rule.name() {
+        casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
+        window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
+        _ => Arc::clone(rule),
+    }
 }
