@@ -6,12 +6,15 @@
 //!
 //! | module | what is wrong without it |
 //! |---|---|
+//! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `settings` | options of which the default gives wrong rows |
 
+mod guards;
 mod settings;
 
 use datafusion::common::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
+pub use guards::Guards;
 
 /// The options of a session under which DataFusion gives right rows.
 pub fn configured(config: SessionConfig) -> SessionConfig {
