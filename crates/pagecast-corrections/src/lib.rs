@@ -6,6 +6,7 @@
 //!
 //! | module | what is wrong without it |
 //! |---|---|
+//! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `settings` | options of which the default gives wrong rows |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `date_bin` | it is NULL before 1678 and after 2261 |
@@ -19,6 +20,7 @@
 mod casts;
 mod date_bin;
 pub mod floats;
+mod guards;
 mod instants;
 mod parquet_format;
 mod readers;
@@ -28,6 +30,7 @@ pub mod statistics;
 mod subqueries;
 mod window_groups;
 
+pub use guards::Guards;
 pub use parquet_format::Believed;
 pub use readers::BelievedReaders;
 

@@ -12,8 +12,8 @@
 //! | `lobby`, `guesses`, `room` | who waits to log in, who guesses, who has a place |
 //! | `entries` | who is connected, and what they do |
 //! | `users`, `memory`, `keeping` | who may connect, what they may take and keep |
-//! | `settings`, `types`, `parameters`, `decimals`, `rows` | values, there and back |
-//! | `catalog`, `rewrite`, `meaning`, `statements` | what its SQL means here |
+//! | `settings`, `types`, `parameters`, `rows` | values, there and back |
+//! | `catalog`, `rewrite`, `statements` | what its SQL means here |
 //! | `server`, `places`, `execution` | what all share, and a query under way |
 //! | `connection`, `session` | its statements and portals, from the first byte to the last |
 //! | `flight` | the same for Flight SQL |
@@ -23,7 +23,6 @@
 
 mod catalog;
 mod connection;
-mod decimals;
 mod entries;
 mod execution;
 #[cfg(feature = "flight")]
@@ -33,7 +32,6 @@ mod guesses;
 mod keeping;
 mod listen;
 mod lobby;
-mod meaning;
 mod memory;
 mod notices;
 mod parameters;
@@ -42,7 +40,6 @@ mod problem;
 mod rewrite;
 mod room;
 mod rows;
-mod scalars;
 mod server;
 mod session;
 mod settings;
@@ -91,7 +88,6 @@ pub async fn open(
     say: Say,
 ) -> anyhow::Result<Arc<Server>> {
     catalog::install(&engine.ctx, &engine.pool).await?;
-    meaning::install(&engine.ctx)?;
     let server = Arc::new(Server::new(engine, users, tls, limits, say)?);
     status::install(&server)?;
     Ok(server)

@@ -1,10 +1,11 @@
 //! Parameters of prepared statements, from the text or binary format.
 
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
-use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::common::ScalarValue;
 use pgwire::api::Type;
 
-use super::decimals;
+use pagecast_sql::values::{decimals, list, of_text};
+
 use super::problem::Problem;
 use super::rows::{EPOCH_DAYS, EPOCH_MICROS, Format, numeric_text};
 
@@ -33,86 +34,6 @@ pub(super) fn value(
     value.map_err(|error| Problem::error("22P02", format!("parameter ${number}: {}", Problem::of(&error).message)))
 }
 
-pub(super) fn of_text(text: &str, kind: &DataType) -> Result<ScalarValue, DataFusionError> {
-    match kind {
-        DataType::List(element) => {
-            let parts = parts(text).ok_or_else(|| DataFusionError::Plan(format!("`{text}` is no array {{a,b}}")))?;
-            let part = |part: &Option<String>| match part {
-                Some(text) => of_text(text, element.data_type()),
-                None => ScalarValue::try_new_null(element.data_type()),
-            };
-            list(&parts.iter().map(part).collect::<Result<Vec<_>, _>>()?, element.data_type())
-        }
-        kind if kind.is_decimal() => decimals::of_text(text),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            let bytes = hex(text).unwrap_or_else(|| text.as_bytes().to_vec());
-            ScalarValue::Binary(Some(bytes)).cast_to(kind)
-        }
-        // JDBC sends a date with a time zone, which a date does not have.
-        DataType::Date32 => {
-            let day = text.split_whitespace().next().unwrap_or(text);
-            ScalarValue::try_from_string(day.to_owned(), kind)
-        }
-        // Arrow knows fewer words than PostgreSQL.
-        DataType::Boolean => {
-            let word = text.trim().to_ascii_lowercase();
-            let word = match word.as_str() {
-                "on" | "yes" | "y" => "true",
-                "off" | "no" | "n" => "false",
-                word => word,
-            };
-            ScalarValue::try_from_string(word.to_owned(), kind)
-        }
-        _ => ScalarValue::try_from_string(text.to_owned(), kind),
-    }
-}
-
-fn list(values: &[ScalarValue], element: &DataType) -> Result<ScalarValue, DataFusionError> {
-    let element = &if element.is_decimal() { decimals::widest(values)? } else { element.clone() };
-    let values = values.iter().map(|value| value.cast_to(element)).collect::<Result<Vec<_>, _>>()?;
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, element)))
-}
-
-/// The parts of `{1,NULL,"two words"}`; `None` if it is no such text.
-fn parts(text: &str) -> Option<Vec<Option<String>>> {
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    if inner.trim().is_empty() {
-        return Some(Vec::new());
-    }
-    let (mut parts, mut part, mut quoted, mut open) = (Vec::new(), String::new(), false, false);
-    let mut characters = inner.chars();
-    let end = |part: &mut String, quoted: &mut bool| {
-        let text = std::mem::take(part);
-        let text = if *quoted { text } else { text.trim().to_owned() };
-        let null = !*quoted && text.eq_ignore_ascii_case("null");
-        // A part of no characters is in quotes.
-        let is_there = std::mem::take(quoted) || !text.is_empty();
-        is_there.then_some((!null).then_some(text))
-    };
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => part.push(characters.next()?),
-            '"' => {
-                // Blanks around quotes count for nothing, and nothing else stands there.
-                if !open && (quoted || !part.trim().is_empty()) {
-                    return None;
-                }
-                if !open {
-                    part.clear();
-                }
-                (open, quoted) = (!open, true);
-            }
-            ',' if !open => parts.push(end(&mut part, &mut quoted)?),
-            character if quoted && !open => character.is_whitespace().then_some(())?,
-            // An array of arrays has no type here.
-            '{' | '}' if !open => return None,
-            character => part.push(character),
-        }
-    }
-    parts.push(end(&mut part, &mut quoted)?);
-    (!open).then_some(parts)
-}
-
 /// An array of one dimension.
 fn array(bytes: &[u8], element: &Type) -> Option<ScalarValue> {
     let word = |at: usize| Some(i32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -136,13 +57,6 @@ fn array(bytes: &[u8], element: &Type) -> Option<ScalarValue> {
         });
     }
     list(&values, &kind).ok()
-}
-
-/// The bytes of `\x0102`.
-fn hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?.as_bytes();
-    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
-    pairs.collect::<Option<Vec<_>>>().filter(|_| digits.len().is_multiple_of(2))
 }
 
 fn of_binary(bytes: &[u8], kind: &Type) -> Option<ScalarValue> {

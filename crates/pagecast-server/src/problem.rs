@@ -5,7 +5,7 @@ use std::fmt;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use pagecast_sql::query::Ended;
-use pagecast_sql::{OverBudget, tables};
+use pagecast_sql::{Classed, OverBudget, tables};
 use pgwire::messages::response::ErrorResponse;
 
 use pagecast_sim::report::text::one_line;
@@ -35,8 +35,8 @@ impl Problem {
 
     /// What DataFusion says, or what it hands on from us.
     pub(super) fn of(error: &DataFusionError) -> Self {
-        if let Some(problem) = ours(error.find_root()) {
-            return problem.clone();
+        if let Some(classed) = Classed::of(error) {
+            return classed.clone().into();
         }
         Self::error(code(error.find_root()), tables::message(error))
     }
@@ -74,17 +74,9 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A problem that went through DataFusion or Arrow.
-fn ours(root: &DataFusionError) -> Option<&Problem> {
-    match root {
-        DataFusionError::External(error) => error.downcast_ref(),
-        DataFusionError::ArrowError(error, _) => match &**error {
-            ArrowError::ExternalError(error) => {
-                error.downcast_ref().or_else(|| ours(error.downcast_ref::<DataFusionError>()?))
-            }
-            _ => None,
-        },
-        _ => None,
+impl From<Classed> for Problem {
+    fn from(error: Classed) -> Self {
+        Self::error(error.code, error.message)
     }
 }
 

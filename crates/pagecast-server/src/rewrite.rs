@@ -1,38 +1,34 @@
-//! SQL of PostgreSQL's clients as DataFusion understands it.
+//! SQL that clients write for the catalog of PostgreSQL, as DataFusion understands it.
 
 mod empty;
 mod known;
-mod refused;
-mod spans;
-mod spelled;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut,
-    VisitorMut, visit_expressions,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    visit_expressions,
 };
+
+use pagecast_sql::semantics::ast::{call, take};
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
-use empty::{counted, counts, empty, gives_nothing, null_text, reads_catalog, take_most};
+use empty::{counted, empty, gives_nothing, null_text, reads_catalog, take_most};
 use known::{is_function_column, schemas};
 
 pub(super) use known::oids;
-pub(super) use refused::Functions;
 
 /// The functions that may stand where a table does.
 const TABLE_FUNCTIONS: &[&str] = &["generate_series", "pagecast_expected", "range", "unnest"];
 
-/// Rewrites what DataFusion does not know, and refuses what it would leave out.
-pub(super) fn for_datafusion(mut statement: Statement, functions: &dyn Functions) -> Result<Statement, Problem> {
+/// Rewrites what clients ask of the catalog in SQL that DataFusion does not know.
+pub(super) fn of_clients(mut statement: Statement) -> Result<Statement, Problem> {
     match statement.visit(&mut Rewrite::default()) {
-        ControlFlow::Break(problem) => return Err(problem),
-        ControlFlow::Continue(()) => {}
+        ControlFlow::Break(problem) => Err(problem),
+        ControlFlow::Continue(()) => Ok(statement),
     }
-    refused::check(&statement, functions)?;
-    Ok(statement)
 }
 
 #[derive(Default)]
@@ -51,18 +47,12 @@ impl VisitorMut for Rewrite {
             query.order_by = None;
         }
         known::columns(&mut query.body, self.catalog.is_empty());
-        spelled::fetch_as_limit(query);
         self.catalog.push(reads_catalog(&query.body));
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Problem> {
         self.catalog.pop();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Problem> {
-        spelled::in_list(select);
         ControlFlow::Continue(())
     }
 
@@ -79,9 +69,6 @@ impl VisitorMut for Rewrite {
     /// Functions that give tables may read files, or write them.
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Problem> {
         known::table(factor);
-        if let TableFactor::Table { name, alias, args: None, .. } = factor {
-            spelled::without_only(name, alias);
-        }
         let name = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
                 without_catalog(name);
@@ -116,60 +103,13 @@ impl VisitorMut for Rewrite {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Problem> {
         match expr {
-            // OPERATOR(pg_catalog.~) is ~.
-            Expr::BinaryOp { op, .. } => {
-                if let BinaryOperator::PGCustomBinaryOperator(words) = op
-                    && let Some(plain) = words.last().and_then(|word| operator(word))
-                {
-                    *op = plain;
-                }
-            }
-            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
-                escape_as_usual(pattern, escape_char);
-            }
-            Expr::Collate { expr: inner, collation } => {
-                if let Err(problem) = spelled::by_bytes(collation) {
-                    return ControlFlow::Break(problem);
-                }
-                *expr = take(inner);
-            }
             Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } => {
-                if let Some(bytes) = bytes_of(inner, data_type) {
-                    *expr = bytes;
-                } else if let Some(other) = cast(inner, data_type) {
-                    *expr = other;
-                } else {
-                    spans::cast(inner, data_type);
-                    match spelled::cast(inner, data_type) {
-                        Ok(Some(other)) => *expr = other,
-                        Ok(None) => {}
-                        Err(problem) => return ControlFlow::Break(problem),
-                    }
-                }
-            }
-            Expr::TypedString(text) => spelled::kind(&mut text.data_type),
-            Expr::Interval(interval) => spans::literal(interval),
-            Expr::SimilarTo { .. } => {
-                if let Some(other) = spelled::similar(expr) {
+                if let Some(other) = cast(inner, data_type) {
                     *expr = other;
                 }
             }
-            Expr::Substring { .. } => {
-                if let Some(other) = spelled::matched(expr) {
-                    *expr = other;
-                }
-            }
-            Expr::Function(function) if matches!(function.args, FunctionArguments::Subquery(_)) => {
-                match self.array(function) {
-                    Ok(Some(array)) => *expr = array,
-                    Ok(None) => {}
-                    Err(problem) => return ControlFlow::Break(problem),
-                }
-            }
-            Expr::Function(function) => {
-                in_catalog(function);
-                spelled::renamed(expr);
-            }
+            Expr::Function(function) if self.is_array_of_catalog(function) => *expr = null_text(),
+            Expr::Function(function) => in_catalog(function),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -177,69 +117,15 @@ impl VisitorMut for Rewrite {
 }
 
 impl Rewrite {
-    /// An array of a subquery's rows. Those of the catalog are lists of roles and columns, which
-    /// nobody has here.
-    fn array(&self, function: &mut Function) -> Result<Option<Expr>, Problem> {
-        if !function.name.to_string().eq_ignore_ascii_case("array") {
-            return Ok(None);
+    /// Arrays of the catalog's rows are lists of roles and columns, which nobody has here.
+    fn is_array_of_catalog(&self, function: &Function) -> bool {
+        match &function.args {
+            FunctionArguments::Subquery(query) if function.name.to_string().eq_ignore_ascii_case("array") => {
+                self.catalog.contains(&true) || reads_catalog(&query.body)
+            }
+            _ => false,
         }
-        let FunctionArguments::Subquery(query) = &mut function.args else { return Ok(None) };
-        if self.catalog.contains(&true) || reads_catalog(&query.body) {
-            return Ok(Some(null_text()));
-        }
-        spelled::array_of((**query).clone()).map(Some)
     }
-}
-
-/// `'\x0102'::bytea` as DataFusion writes bytes.
-fn bytes_of(inner: &Expr, data_type: &DataType) -> Option<Expr> {
-    let (Expr::Value(value), DataType::Bytea) = (inner, data_type) else { return None };
-    let Value::SingleQuotedString(text) = &value.value else { return None };
-    let digits = text.strip_prefix("\\x")?;
-    digits
-        .bytes()
-        .all(|digit| digit.is_ascii_hexdigit())
-        .then(|| Expr::value(Value::HexStringLiteral(digits.to_owned())))
-}
-
-/// `x LIKE pattern ESCAPE '/'` with the backslash as the escape: DataFusion knows no other.
-fn escape_as_usual(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
-    let Some(Value::SingleQuotedString(mark)) = escape.take().map(|escape| escape.value) else { return };
-    if mark == "\\" {
-        return;
-    }
-    let text = |text: &str| Expr::value(Value::SingleQuotedString(text.to_owned()));
-    let replace = |inner, from: &str, to: &str| call_with("replace", vec![inner, text(from), text(to)]);
-    let mut usual = replace(take(pattern), "\\", "\\\\");
-    if !mark.is_empty() {
-        // Twice, the mark is itself: it is kept aside as a character that no text has.
-        usual = replace(usual, &mark.repeat(2), "\u{1}");
-        usual = replace(replace(usual, &mark, "\\"), "\u{1}", &mark);
-    }
-    *pattern = usual;
-}
-
-fn take(inner: &mut Expr) -> Expr {
-    std::mem::replace(inner, Expr::value(Value::Null))
-}
-
-fn operator(word: &str) -> Option<BinaryOperator> {
-    Some(match word {
-        "=" => BinaryOperator::Eq,
-        "<>" | "!=" => BinaryOperator::NotEq,
-        "<" => BinaryOperator::Lt,
-        ">" => BinaryOperator::Gt,
-        "<=" => BinaryOperator::LtEq,
-        ">=" => BinaryOperator::GtEq,
-        "~" => BinaryOperator::PGRegexMatch,
-        "~*" => BinaryOperator::PGRegexIMatch,
-        "!~" => BinaryOperator::PGRegexNotMatch,
-        "!~*" => BinaryOperator::PGRegexNotIMatch,
-        "+" => BinaryOperator::Plus,
-        "-" => BinaryOperator::Minus,
-        "||" => BinaryOperator::StringConcat,
-        _ => return None,
-    })
 }
 
 /// A cast to one of the types that only a catalog has. The name of a table as its number is a
@@ -302,30 +188,6 @@ fn is_text(expr: &Expr) -> bool {
         Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => true,
         _ => false,
     }
-}
-
-/// A function of one argument.
-fn call(name: &str, argument: Expr) -> Expr {
-    call_with(name, vec![argument])
-}
-
-fn call_with(name: &str, arguments: Vec<Expr>) -> Expr {
-    use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArgumentList};
-    let list = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect(),
-        clauses: Vec::new(),
-    };
-    Expr::Function(Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 /// `pg_catalog.upper(x)` is `upper(x)`. The catalog's own lists are texts, for which DataFusion's

@@ -17,8 +17,8 @@ use datafusion::sql::parser::{DFParser, ExplainStatement, ResetStatement, Statem
 use datafusion::sql::sqlparser::ast::{
     Declare, DescribeAlias, FetchDirection, Ident, Statement as Ast, Value, ValueWithSpan,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use pagecast_sql::query::Query;
+use pagecast_sql::semantics::{self, Words};
 use pagecast_sql::{Fault, syntax};
 use pagecast_sql::{shape, weight};
 
@@ -96,7 +96,7 @@ pub(super) struct Rows {
 
 /// The statements of a text.
 pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = Words;
     let shape = shape::of(sql, &dialect);
     if shape.columns > WIDEST {
         let columns = shape.columns;
@@ -124,19 +124,6 @@ fn misspelled(sql: &str, fault: &Fault) -> Problem {
     let before: usize = sql.lines().take(fault.line as usize - 1).map(|line| line.chars().count() + 1).sum();
     let position = Some(before + fault.column as usize);
     Problem { position, ..Problem::error("42601", fault.what.clone()) }
-}
-
-/// The functions that a session has.
-struct Known<'a>(&'a SessionContext);
-
-impl rewrite::Functions for Known<'_> {
-    fn is_aggregate(&self, name: &str) -> bool {
-        self.0.state_ref().read().aggregate_functions().contains_key(name)
-    }
-
-    fn is_window(&self, name: &str) -> bool {
-        self.0.state_ref().read().window_functions().contains_key(name)
-    }
 }
 
 impl Statement {
@@ -195,7 +182,7 @@ impl Statement {
         let (ast, tag) = readable(parsed, settings)?;
         let names = rewrite::column_names(&ast);
         let oids = &rewrite::oids(&ast, oids);
-        let ast = rewrite::for_datafusion(ast, &Known(ctx))?;
+        let ast = understood(ctx, rewrite::of_clients(ast)?)?;
         let (plan, parameters) = match typed(ctx, ast.clone(), oids).await {
             Err(problem) if problem.message.starts_with(TWINS) => match rewrite::with_own_names(ast) {
                 Some(ast) => typed(ctx, ast, oids).await?,
@@ -303,6 +290,16 @@ fn explained_query(explain: ExplainStatement) -> Result<Ast, Problem> {
             format: None,
             options: None,
         }),
+        other => Err(refused(&other.to_string())),
+    }
+}
+
+/// A statement in DataFusion's words.
+fn understood(ctx: &SessionContext, ast: Ast) -> Result<Ast, Problem> {
+    let mut parsed = Parsed::Statement(Box::new(ast));
+    semantics::understood(ctx, &mut parsed)?;
+    match parsed {
+        Parsed::Statement(ast) => Ok(*ast),
         other => Err(refused(&other.to_string())),
     }
 }

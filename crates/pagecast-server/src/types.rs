@@ -1,9 +1,8 @@
 //! Which PostgreSQL type a column has, and in which of few Arrow types its values are written.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::sql::sqlparser::ast;
+use pagecast_sql::values::canonical;
 use pgwire::api::Type;
 
 /// The type of a column on the wire.
@@ -77,42 +76,6 @@ pub(super) fn modifier(arrow: &DataType) -> i32 {
             ((i32::from(precision) << 16) | i32::from(scale)) + 4
         }
         _ => -1,
-    }
-}
-
-/// The type that values are cast to before they are written. What has no PostgreSQL type stays: it
-/// is written as Arrow shows it.
-pub(super) fn canonical(arrow: &DataType) -> DataType {
-    match arrow {
-        DataType::Int8 | DataType::UInt8 => DataType::Int16,
-        DataType::UInt16 => DataType::Int32,
-        DataType::UInt32 => DataType::Int64,
-        DataType::UInt64 => DataType::Decimal128(20, 0),
-        DataType::Float16 => DataType::Float32,
-        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-            DataType::Decimal128(*precision, *scale)
-        }
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        DataType::Binary | DataType::LargeBinary | DataType::FixedSizeBinary(_) => DataType::BinaryView,
-        DataType::Date64 => DataType::Date32,
-        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Microsecond),
-        DataType::Timestamp(_, zone) => {
-            DataType::Timestamp(TimeUnit::Microsecond, zone.as_ref().map(|_| Arc::from("+00:00")))
-        }
-        DataType::Duration(_) => DataType::Duration(TimeUnit::Microsecond),
-        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
-        DataType::Dictionary(_, values) => canonical(values),
-        DataType::RunEndEncoded(_, values) => canonical(values.data_type()),
-        DataType::List(element)
-        | DataType::LargeList(element)
-        | DataType::FixedSizeList(element, _)
-        | DataType::ListView(element)
-        | DataType::LargeListView(element) => match canonical(element.data_type()) {
-            // A list of lists has no name of its own: it is shown.
-            DataType::List(_) => arrow.clone(),
-            element => DataType::List(Arc::new(Field::new_list_field(element, true))),
-        },
-        other => other.clone(),
     }
 }
 

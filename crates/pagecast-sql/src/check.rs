@@ -3,27 +3,23 @@
 use anyhow::{anyhow, bail};
 use datafusion::prelude::SessionContext;
 
-use crate::statements::{ALL_COLUMNS, dialect, with_all_columns};
+use crate::statements::dialect;
 use crate::tables::Closed;
-use crate::{summary, syntax};
+use crate::{semantics, summary, syntax};
 
 /// Tables that are named where another was asked for.
 const NAMED_TABLES: usize = 10;
 
-/// The one statement of `sql` as a session runs it.
+/// Looks at the one statement of `sql` before it runs.
 ///
 /// # Errors
 ///
 /// What is no SQL, as a [`syntax::Fault`] with its place; a table that is closed.
-pub fn statement(ctx: &SessionContext, closed: &[Closed], sql: &str) -> anyhow::Result<String> {
-    let completed = with_all_columns(sql, dialect(ctx).as_ref());
-    let added = completed.as_ref().map_or(0, |_| ALL_COLUMNS.len() as u64);
-    let sql = completed.unwrap_or_else(|| sql.to_owned());
-    let described = summary::described(&sql);
-    let checked = described.as_deref().unwrap_or(&sql);
-    syntax::statements_of(checked, dialect(ctx).as_ref()).map_err(|fault| fault.after(added))?;
-    check_open(ctx, closed, checked)?;
-    Ok(sql)
+pub fn statement(ctx: &SessionContext, closed: &[Closed], sql: &str) -> anyhow::Result<()> {
+    let described = summary::described(sql);
+    let checked = described.as_deref().unwrap_or(sql);
+    syntax::statements_of(checked, dialect(ctx).as_ref())?;
+    check_open(ctx, closed, checked)
 }
 
 /// Fails if the statement names a table that is closed.
@@ -32,8 +28,7 @@ fn check_open(ctx: &SessionContext, closed: &[Closed], sql: &str) -> anyhow::Res
         return Ok(());
     }
     let state = ctx.state();
-    let dialect = state.config_options().sql_parser.dialect;
-    let named = state.sql_to_statement(sql, &dialect).and_then(|parsed| state.resolve_table_references(&parsed));
+    let named = semantics::parsed(ctx, sql).and_then(|parsed| state.resolve_table_references(&parsed));
     for table in named.unwrap_or_default() {
         if let Some(closed) = closed.iter().find(|closed| closed.name == table.table()) {
             bail!("table {} is closed: {:#}", closed.name, closed.fault);

@@ -20,6 +20,7 @@ use crate::logs;
 use crate::place::Place;
 use crate::reading::Reading;
 use crate::results;
+use crate::semantics;
 use crate::spill::Spill;
 use crate::stores::{OnDemand, Source};
 use crate::tables::{self, Closed, Found, Table};
@@ -93,7 +94,7 @@ impl Engine {
             let stores = OnDemand::new(options.endpoint.clone());
             runtime = runtime.with_object_store_registry(Arc::new(stores));
         }
-        let mut config = pagecast_corrections::configured(config.with_information_schema(true));
+        let mut config = semantics::configured(pagecast_corrections::configured(config.with_information_schema(true)));
         // Without a folder of its own, whoever needs one is told why there is none.
         if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
             let folders = DiskManagerMode::Directories(vec![spill.path().to_owned()]);
@@ -103,6 +104,7 @@ impl Engine {
         }
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
         pagecast_corrections::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let (mut found, store) = find(&options, &ctx).await?;
         let bounds = bounds(&options)?;
         if let Some(bounds) = &bounds {

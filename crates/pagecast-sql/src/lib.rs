@@ -9,6 +9,7 @@
 
 mod budget;
 pub mod check;
+mod classed;
 mod engine;
 mod error;
 mod expected;
@@ -25,6 +26,7 @@ pub mod query;
 mod reading;
 mod results;
 mod schemas;
+pub mod semantics;
 pub mod shape;
 mod shown;
 mod spill;
@@ -33,10 +35,12 @@ pub mod stores;
 pub mod summary;
 pub mod syntax;
 pub mod tables;
+pub mod values;
 mod watched;
 pub mod weight;
 
 pub use budget::OverBudget;
+pub use classed::Classed;
 pub use engine::{Engine, Options};
 pub use error::{Misuse, OpenError, Setting};
 pub use expected::{in_memory, set_again_in};

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use crate::held::Held;
-use crate::{summary, tables};
+use crate::{semantics, summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
 const AHEAD: usize = 2;
@@ -64,7 +64,7 @@ impl Query {
         Self::run(async move {
             match summary::described(&sql) {
                 Some(described) => summary::of(&ctx, &described).await,
-                None => ctx.sql(&sql).await?.execute_stream().await,
+                None => semantics::frame(&ctx, &sql).await?.execute_stream().await,
             }
         })
         .await

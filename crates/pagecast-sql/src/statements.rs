@@ -1,38 +1,20 @@
 //! Cuts lines of input into statements, where the SQL dialect's own tokenizer finds their
 //! semicolons.
 
+use datafusion::config::Dialect as Named;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
-use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::fault::Fault;
+use crate::semantics::Words;
 
-/// The words of SQL that a session has been set to.
+/// The words of SQL that a session has been set to; ours, unless it was.
 pub fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
-    let name = ctx.state_ref().read().config_options().sql_parser.dialect;
-    dialect_from_str(name).unwrap_or_else(|| Box::new(GenericDialect {}))
-}
-
-/// What makes a query of a `FROM` alone.
-pub const ALL_COLUMNS: &str = "SELECT * ";
-
-/// `FROM t` as DuckDB means it: with [`ALL_COLUMNS`] before it. `None` for other statements.
-pub fn with_all_columns(sql: &str, dialect: &dyn Dialect) -> Option<String> {
-    let (tokens, _) = tokens(sql, dialect);
-    let mut depth = 0;
-    let keywords = tokens.iter().filter_map(|token| {
-        match &token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth -= 1,
-            Token::Word(word) if depth == 0 => return Some(word.keyword),
-            _ => {}
-        }
-        None
-    });
-    let mut keywords = keywords.collect::<Vec<_>>().into_iter();
-    let is_alone = keywords.next() == Some(Keyword::FROM) && !keywords.any(|word| word == Keyword::SELECT);
-    is_alone.then(|| format!("{ALL_COLUMNS}{sql}"))
+    match ctx.state_ref().read().config_options().sql_parser.dialect {
+        Named::Generic => Box::new(Words),
+        named => dialect_from_str(named).unwrap_or_else(|| Box::new(Words)),
+    }
 }
 
 /// One statement, and where in its input it begins: line and column, from 1.
@@ -174,16 +156,16 @@ impl<'a> Places<'a> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::{GenericDialect, SQLiteDialect};
+    use datafusion::sql::sqlparser::dialect::SQLiteDialect;
 
     use super::*;
 
-    const GENERIC: &GenericDialect = &GenericDialect {};
+    const OURS: &Words = &Words;
 
     fn split(text: &str) -> (Vec<String>, Result<Option<String>, String>) {
         let mut statements = Statements::default();
-        let complete = text.lines().flat_map(|line| texts(statements.push(line, GENERIC))).collect();
-        let rest = statements.rest(GENERIC).map(|rest| rest.map(|statement| statement.text));
+        let complete = text.lines().flat_map(|line| texts(statements.push(line, OURS))).collect();
+        let rest = statements.rest(OURS).map(|rest| rest.map(|statement| statement.text));
         (complete, rest.map_err(|fault| fault.to_string()))
     }
 
@@ -195,15 +177,15 @@ mod tests {
     fn statements_know_where_they_begin() {
         let mut statements = Statements::default();
         let text = "SELECT 1; SELECT\n 2; -- end\n\n  SELECT 'ä'; /* c */ SELECT 4; SELECT";
-        let pushed = text.lines().flat_map(|line| statements.push(line, GENERIC));
+        let pushed = text.lines().flat_map(|line| statements.push(line, OURS));
         let mut places: Vec<_> = pushed.map(|one| (one.line, one.column, one.text.lines().count())).collect();
-        let rest = statements.rest(GENERIC).ok().flatten();
+        let rest = statements.rest(OURS).ok().flatten();
         places.extend(rest.map(|one| (one.line, one.column, 1)));
         assert_eq!(places, [(1, 1, 1), (1, 11, 2), (2, 5, 3), (4, 15, 1), (4, 33, 1)]);
         let mut statements = Statements::default();
         statements.skip_line();
-        assert!(statements.push("SELECT 1; SELECT 'x", GENERIC)[0].line == 2);
-        assert_eq!(statements.rest(GENERIC).map_err(|fault| (fault.line, fault.column)), Err((2, 18)));
+        assert!(statements.push("SELECT 1; SELECT 'x", OURS)[0].line == 2);
+        assert_eq!(statements.rest(OURS).map_err(|fault| (fault.line, fault.column)), Err((2, 18)));
     }
 
     #[test]
@@ -240,18 +222,8 @@ mod tests {
     #[test]
     fn comments_nest_where_the_dialect_nests_them() {
         let nested = "SELECT /* ; /* ; */ 1; */ 2;";
-        assert_eq!(texts(Statements::default().push(nested, GENERIC)), ["SELECT /* ; /* ; */ 1; */ 2"]);
+        assert_eq!(texts(Statements::default().push(nested, OURS)), ["SELECT /* ; /* ; */ 1; */ 2"]);
         assert_eq!(texts(Statements::default().push(nested, &SQLiteDialect {})), ["SELECT /* ; /* ; */ 1", "*/ 2"]);
-    }
-
-    #[test]
-    fn a_table_alone_has_all_its_columns() {
-        let all = |sql| with_all_columns(sql, GENERIC);
-        assert_eq!(all("FROM t WHERE a > 1 LIMIT 2").as_deref(), Some("SELECT * FROM t WHERE a > 1 LIMIT 2"));
-        assert_eq!(all("-- x\nfrom (SELECT 1)").as_deref(), Some("SELECT * -- x\nfrom (SELECT 1)"));
-        for other in ["FROM t SELECT a", "SELECT 1", "DELETE FROM t", "\"FROM\" t", "SHOW TABLES", "(FROM t)"] {
-            assert_eq!(all(other), None, "{other}");
-        }
     }
 
     #[test]
@@ -261,10 +233,10 @@ mod tests {
             assert!(complete.is_empty() && rest.as_ref().is_err_and(|fault| fault.starts_with(place)), "{rest:?}");
         }
         let mut statements = Statements::default();
-        assert!(statements.is_empty(GENERIC));
-        statements.push("SELECT 1; SELECT", GENERIC);
-        assert!(!statements.is_empty(GENERIC));
-        statements.push("; -- all is done", GENERIC);
-        assert!(statements.is_empty(GENERIC));
+        assert!(statements.is_empty(OURS));
+        statements.push("SELECT 1; SELECT", OURS);
+        assert!(!statements.is_empty(OURS));
+        statements.push("; -- all is done", OURS);
+        assert!(statements.is_empty(OURS));
     }
 }

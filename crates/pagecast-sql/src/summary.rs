@@ -18,6 +18,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::Statement;
 
+use crate::semantics;
 use crate::statements::dialect;
 
 /// The word that makes a statement a summary.
@@ -68,7 +69,7 @@ fn query(ctx: &SessionContext, described: &str) -> Result<String> {
 
 /// The summary of what `described` names.
 pub(crate) async fn of(ctx: &SessionContext, described: &str) -> Result<SendableRecordBatchStream> {
-    let rows = ctx.sql(&query(ctx, described)?).await?;
+    let rows = semantics::frame(ctx, &query(ctx, described)?).await?;
     let columns: Vec<(Column, DataType)> =
         rows.schema().iter().map(|(table, field)| (Column::from((table, field)), field.data_type().clone())).collect();
     let mut asked = vec![count(lit(1)).alias("rows")];

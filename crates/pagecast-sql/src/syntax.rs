@@ -1,14 +1,15 @@
 //! Where SQL is wrong.
 
 use datafusion::sql::parser::DFParser;
-use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::Dialect;
 
 use crate::fault::Fault;
+use crate::semantics::Words;
 use crate::{shape, tables, weight};
 
 /// How many statements `sql` has; or what is no SQL in it, or too large to be planned.
 pub fn statements(sql: &str) -> Result<usize, Fault> {
-    statements_of(sql, &GenericDialect {})
+    statements_of(sql, &Words)
 }
 
 /// [`statements`] of another dialect.

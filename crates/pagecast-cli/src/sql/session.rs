@@ -61,7 +61,7 @@ impl Session {
 
     /// Runs one statement and writes its result and what it read. Ctrl-C ends it.
     pub(super) async fn run(&mut self, sql: &str) -> anyhow::Result<()> {
-        let sql = &check::statement(&self.ctx, &self.closed, sql)?;
+        check::statement(&self.ctx, &self.closed, sql)?;
         self.destination.check()?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
         let asked = self.asked();

@@ -6,12 +6,13 @@
 mod activity;
 mod attacks;
 mod clients;
+mod dialect;
 mod drivers;
 #[cfg(feature = "flight")]
 mod flight;
 mod hostile;
 mod load;
-mod meaning;
+
 mod metadata;
 mod metrics;
 mod outside;

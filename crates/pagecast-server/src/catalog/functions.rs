@@ -12,10 +12,10 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use pagecast_sql::values::by_arrays;
 
 use super::types;
 use super::{DATABASE, SCHEMA};
-use crate::scalars::by_arrays;
 use crate::settings;
 
 /// The numbers of tables that are found with their schema only: those of `information_schema`.
@@ -284,6 +284,8 @@ pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
         (&["current_schema"], text(SCHEMA)),
         (&["current_schemas"], schemas),
         (&["pg_get_userbyid"], owner),
+        // Void is a text of no letters, as clients read it.
+        (&["pg_advisory_unlock_all"], text("")),
         (&["pg_size_pretty"], text("0 bytes")),
         (&["pg_encoding_to_char"], text("UTF8")),
         (&["pg_my_temp_schema", "pg_stat_get_numscans"], ScalarValue::Int64(Some(0))),
@@ -321,7 +323,6 @@ pub(super) fn install(ctx: &SessionContext, tables: BTreeMap<String, i64>) {
         (
             &[
                 "col_description",
-                "pg_advisory_unlock_all",
                 "pg_get_function_sqlbody",
                 "pg_get_statisticsobjdef",
                 "pg_get_statisticsobjdef_columns",

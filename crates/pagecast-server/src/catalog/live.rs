@@ -15,6 +15,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use pagecast::Pool;
+use pagecast_sql::Classed;
+use pagecast_sql::values::by_arrays;
 
 use super::cells::{self, Row, Value, row};
 use super::columns::LIVE;
@@ -23,7 +25,6 @@ use super::made::Made;
 use super::{DATABASE, DATABASE_OID, OWNER_OID, USER_OID};
 use crate::entries::{Entries, Entry, Transaction};
 use crate::problem::{Problem, Refused};
-use crate::scalars::{by_arrays, error};
 use crate::settings::Shared;
 
 /// Who asks.
@@ -208,8 +209,12 @@ impl Function {
     }
 }
 
+fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
+    Classed::new(code, message).into()
+}
+
 fn external(problem: Problem) -> DataFusionError {
-    DataFusionError::External(Box::new(problem))
+    Classed::new(problem.code, problem.message).into()
 }
 
 /// All tables of that kind.

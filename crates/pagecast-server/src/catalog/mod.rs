@@ -25,7 +25,6 @@ use pagecast::Pool;
 pub(super) use live::{Asker, apply_settings, of_session};
 pub(super) use made::Made;
 pub(super) use tables::{has, is_empty};
-pub(super) use types::in_sql;
 
 /// The one database that there is.
 pub(super) const DATABASE: &str = "pagecast";

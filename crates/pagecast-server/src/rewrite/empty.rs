@@ -5,7 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
 };
 
-use super::{call, take};
+use pagecast_sql::semantics::ast::{call, counts, take};
+
 use crate::catalog::{self, CATALOG};
 
 /// Whether a query names a table of the catalog itself.
@@ -107,18 +108,6 @@ fn is_empty(relation: &TableFactor) -> bool {
         [schema, name] => catalog::is_empty(Some(&schema.value), &name.value),
         _ => false,
     }
-}
-
-/// Whether an expression makes one row of many.
-pub(super) fn counts(expr: &str) -> bool {
-    let lower = expr.to_ascii_lowercase();
-    // What a subquery counts makes no row of this one.
-    if lower.contains("select ") {
-        return false;
-    }
-    ["count(", "sum(", "max(", "min(", "avg(", "array_agg(", "string_agg(", "json_agg(", "bool_or(", "bool_and("]
-        .iter()
-        .any(|call| lower.contains(call))
 }
 
 /// Makes a query that gives nothing one without tables: its columns, as texts, and no row. Says

@@ -8,10 +8,11 @@ use datafusion::sql::sqlparser::ast::{
     ObjectNamePart, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value,
     ValueWithSpan, visit_expressions, visit_expressions_mut,
 };
+use pagecast_sql::semantics::ast::{call, call_with, take};
 use pgwire::api::Type;
 
+use super::column_name;
 use super::empty::is_ours;
-use super::{call, call_with, column_name, take};
 use crate::catalog::{self, CATALOG};
 use crate::types::of_sql;
 

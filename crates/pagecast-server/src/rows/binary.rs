@@ -4,9 +4,9 @@ use anyhow::anyhow;
 use arrow::array::{Array, ArrayRef};
 use bytes::{BufMut, BytesMut};
 
-use crate::types;
+use pagecast_sql::values::DAY;
 
-use super::times::DAY;
+use crate::types;
 
 /// Days from 1970 to 2000.
 pub(crate) const EPOCH_DAYS: i32 = 10_957;

@@ -3,29 +3,24 @@
 
 mod binary;
 mod numeric;
-mod text;
-mod times;
-
-use std::sync::Arc;
 
 use anyhow::anyhow;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, FieldRef, Float32Type, Float64Type,
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, SchemaRef, Time64MicrosecondType,
     TimestampMicrosecondType,
 };
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::data::{FieldDescription, MESSAGE_TYPE_BYTE_DATA_ROW};
 
-use super::decimals;
+use pagecast_sql::values::{self, canonical, in_days, shown, text, written};
+
 use super::types;
 
 pub(super) use binary::{EPOCH_DAYS, EPOCH_MICROS};
 pub(super) use numeric::read as numeric_text;
-pub(super) use times::{DAY, civil};
+pub(super) use values::texts;
 
 /// How values are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +65,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn of(schema: &SchemaRef, formats: &[i16]) -> Self {
-        let column =
-            |(column, field): (usize, &FieldRef)| (types::canonical(field.data_type()), Format::of(formats, column));
+        let column = |(column, field): (usize, &FieldRef)| (canonical(field.data_type()), Format::of(formats, column));
         Self { columns: schema.fields().iter().enumerate().map(column).collect() }
     }
 
@@ -81,21 +75,6 @@ impl Rows {
         let columns = columns.map(|((kind, format), array)| Column::of(array, kind, *format));
         Ok(Prepared { columns: columns.collect::<anyhow::Result<_>>()? })
     }
-}
-
-/// Values as the texts that they are in the text format.
-pub(super) fn texts(array: &ArrayRef) -> anyhow::Result<StringArray> {
-    let column = Column::of(array, &types::canonical(array.data_type()), Format::Text)?;
-    let text = |row: usize| {
-        if column.array.is_null(row) || column.array.data_type() == &DataType::Null {
-            return Ok(None);
-        }
-        let mut out = BytesMut::new();
-        text(&column.array, row, &mut out)?;
-        Ok(Some(String::from_utf8(out.to_vec())?))
-    };
-    let texts = (0..array.len()).map(text).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(StringArray::from(texts))
 }
 
 pub(super) fn text_at(texts: &StringArray, row: usize) -> Option<&str> {
@@ -143,12 +122,7 @@ struct Column {
 
 impl Column {
     fn of(array: &ArrayRef, kind: &DataType, format: Format) -> anyhow::Result<Self> {
-        let options = CastOptions { safe: false, ..CastOptions::default() };
-        // Parameters are decimals with all of their digits, and so is what is made of them.
-        let array = match array.data_type() == kind || decimals::are_both(array.data_type(), kind) {
-            true => Arc::clone(array),
-            false => cast_with_options(array, kind, &options)?,
-        };
+        let array = written(array, kind)?;
         Ok(Self { array, format })
     }
 
@@ -170,43 +144,6 @@ impl Column {
         out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
         Ok(())
     }
-}
-
-/// A value that is not null, in the text format.
-fn text(array: &ArrayRef, row: usize, out: &mut BytesMut) -> anyhow::Result<()> {
-    match array.data_type() {
-        DataType::Boolean => out.put_u8(if array.as_boolean().value(row) { b't' } else { b'f' }),
-        DataType::Int16 => text::shown(array.as_primitive::<Int16Type>().value(row), out),
-        DataType::Int32 => text::shown(array.as_primitive::<Int32Type>().value(row), out),
-        DataType::Int64 => text::shown(array.as_primitive::<Int64Type>().value(row), out),
-        DataType::Float32 => text::float4(array.as_primitive::<Float32Type>().value(row), out),
-        DataType::Float64 => text::float8(array.as_primitive::<Float64Type>().value(row), out),
-        DataType::Decimal128(..) => {
-            text::shown(array.as_primitive::<Decimal128Type>().value_as_string(row), out);
-        }
-        DataType::Decimal256(..) => {
-            text::shown(array.as_primitive::<Decimal256Type>().value_as_string(row), out);
-        }
-        DataType::Utf8View => text::plain(array.as_string_view().value(row), out)?,
-        DataType::BinaryView => text::bytes(array.as_binary_view().value(row), out),
-        DataType::Date32 => text::shown(times::date(array.as_primitive::<Date32Type>().value(row)), out),
-        DataType::Time64(_) => text::shown(times::time(array.as_primitive::<Time64MicrosecondType>().value(row)), out),
-        DataType::Timestamp(_, zone) => {
-            let micros = array.as_primitive::<TimestampMicrosecondType>().value(row);
-            text::shown(times::timestamp(micros, zone.is_some()), out);
-        }
-        DataType::Interval(_) => {
-            let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
-            text::shown(times::interval(value.months, value.days, value.nanoseconds / 1000), out);
-        }
-        DataType::Duration(_) => {
-            let (days, micros) = times::in_days(array.as_primitive::<DurationMicrosecondType>().value(row));
-            text::shown(times::interval(0, days, micros), out);
-        }
-        DataType::List(_) => text::list(&array.as_list::<i32>().value(row), out)?,
-        _ => text::plain(&shown(array, row)?, out)?,
-    }
-    Ok(())
 }
 
 /// A value that is not null, in the binary format.
@@ -234,18 +171,13 @@ fn binary(array: &ArrayRef, row: usize, out: &mut BytesMut) -> anyhow::Result<()
             binary::interval(value.months, value.days, value.nanoseconds / 1000, out);
         }
         DataType::Duration(_) => {
-            let (days, micros) = times::in_days(array.as_primitive::<DurationMicrosecondType>().value(row));
+            let (days, micros) = in_days(array.as_primitive::<DurationMicrosecondType>().value(row));
             binary::interval(0, days, micros, out);
         }
         DataType::List(_) => binary::list(&array.as_list::<i32>().value(row), out)?,
         _ => out.put_slice(shown(array, row)?.as_bytes()),
     }
     Ok(())
-}
-
-/// A value without a type of PostgreSQL, as Arrow shows it.
-fn shown(array: &ArrayRef, row: usize) -> anyhow::Result<String> {
-    Ok(ArrayFormatter::try_new(array.as_ref(), &FormatOptions::default())?.value(row).try_to_string()?)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, Statement as Ast,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use pagecast_sql::semantics::Words;
 
 use crate::problem::Problem;
 
@@ -29,7 +29,7 @@ pub(in super::super) struct Layout {
 
 /// The statements of a text with a COPY to the client, which DataFusion's own parser does not know.
 pub(super) fn parse(sql: &str) -> Option<Vec<Ast>> {
-    let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
+    let statements = Parser::parse_sql(&Words, sql).ok()?;
     let is_copy = |ast: &Ast| matches!(ast, Ast::Copy { to: true, target: CopyTarget::Stdout, .. });
     statements.iter().any(is_copy).then_some(statements)
 }

@@ -12,9 +12,9 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Ident, Statement as Ast};
 use pagecast_sql::formats::Format;
 use pagecast_sql::query::{Ended, Query};
+use pagecast_sql::semantics;
 use pgwire::api::Type;
 
-use crate::meaning;
 use crate::problem::Problem;
 use crate::rewrite;
 use crate::types;
@@ -73,7 +73,7 @@ pub(super) async fn typed(
         Some(plan) => plan,
         None => with_types(ctx, ast, &kinds).await?,
     };
-    let plan = Query::plan(async move { meaning::meant(plan) }).await.map_err(explained)?;
+    let plan = Query::plan(async move { semantics::meant(plan) }).await.map_err(explained)?;
     let on_wire = |(number, kind): (usize, DataType)| match oids.get(number) {
         Some(&oid) if oid != 0 && oid != Type::UNKNOWN.oid() => (oid, kind),
         _ => (types::of_arrow(&kind).oid(), kind),

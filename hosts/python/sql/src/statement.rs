@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::{check, shape, summary, syntax};
+use pagecast_sql::{check, semantics, shape, summary, syntax};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -45,7 +45,7 @@ impl Statement {
             |error| errors::of(&check::with_names(&engine.ctx, error, "connect(data=...) names a folder of tables"));
         // A thread of Python's may have any stack.
         let looked_at = py.detach(|| shape::with_stack(|| Self::look_at(open, sql)));
-        let (sql, described, statements) = looked_at.map_err(PyErr::from)?.map_err(failed)?;
+        let (described, statements) = looked_at.map_err(PyErr::from)?.map_err(failed)?;
         match statements {
             0 => return Err(PyValueError::new_err("there is no statement")),
             1 => {}
@@ -55,7 +55,7 @@ impl Statement {
             let rows = open.wait(
                 py,
                 pin!(async {
-                    let query = Query::start(&engine.ctx, &sql).await?;
+                    let query = Query::start(&engine.ctx, sql).await?;
                     rest(query).await
                 }),
             )?;
@@ -63,8 +63,9 @@ impl Statement {
                 .map(|(schema, rows)| Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
                 .map_err(|ended| failed(ended.into()));
         }
-        let ctx = engine.ctx.clone();
-        let plan = async move { ctx.sql(&sql).await.map(|frame| (is_query(frame.logical_plan()), frame)) };
+        let (ctx, sql) = (engine.ctx.clone(), sql.to_owned());
+        let plan =
+            async move { semantics::frame(&ctx, &sql).await.map(|frame| (is_query(frame.logical_plan()), frame)) };
         let planned = open.wait(py, pin!(Query::plan(plan)))?;
         let (is_query, frame) = planned.map_err(|ended| failed(ended.into()))?;
         if is_query {
@@ -77,12 +78,12 @@ impl Statement {
         Ok(Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
     }
 
-    /// The statement of `sql` as it runs, what it describes, and how many statements there are.
-    fn look_at(open: &Open, sql: &str) -> anyhow::Result<(String, Option<String>, usize)> {
-        let sql = check::statement(&open.engine.ctx, &open.engine.closed, sql)?;
-        let described = summary::described(&sql);
-        let statements = syntax::statements(described.as_deref().unwrap_or(&sql)).unwrap_or(1);
-        Ok((sql, described, statements))
+    /// What the statement of `sql` describes, and how many statements there are.
+    fn look_at(open: &Open, sql: &str) -> anyhow::Result<(Option<String>, usize)> {
+        check::statement(&open.engine.ctx, &open.engine.closed, sql)?;
+        let described = summary::described(sql);
+        let statements = syntax::statements(described.as_deref().unwrap_or(sql)).unwrap_or(1);
+        Ok((described, statements))
     }
 
     fn frame(&self) -> PyResult<&DataFrame> {
@@ -185,7 +186,7 @@ impl Statement {
         let narrow = || -> datafusion::error::Result<_> {
             let mut frame = frame.clone();
             if let Some(predicate) = predicate {
-                frame = frame.clone().filter(frame.parse_sql_expr(predicate)?)?;
+                frame = frame.clone().filter(semantics::condition(&frame, predicate)?)?;
             }
             if let Some(columns) = columns {
                 frame = frame.select(columns.into_iter().map(|name| Expr::Column(Column::from_name(name))))?;

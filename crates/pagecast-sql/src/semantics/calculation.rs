@@ -10,7 +10,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-pub(super) use crate::scalars::{by_arrays, error};
+use crate::classed::Classed;
+pub(super) use crate::values::by_arrays;
 
 /// The type of what a function gives.
 #[derive(Clone, Debug)]
@@ -92,6 +93,11 @@ pub(super) fn known_type(function: &ScalarUDF) -> Option<&DataType> {
     }
 }
 
+/// Whether this is one of them, of which nearly all refuse some values.
+pub(super) fn may_fail(function: &ScalarUDF) -> bool {
+    function.inner().is::<Calculation>()
+}
+
 /// A function of so many arguments as are given, whose answer depends on them alone.
 pub(super) fn function(
     name: impl Into<String>,
@@ -123,7 +129,12 @@ pub(super) fn call(
     ScalarUDF::new_from_impl(made(name.into(), gives, run, Some(number))).call(arguments)
 }
 
+/// An error that keeps its class on its way through DataFusion.
+pub(super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
+    Classed::new(code, message).into()
+}
+
 /// What PostgreSQL does, and what nothing here does.
 pub(super) fn refused(message: impl Into<String>) -> DataFusionError {
-    error("0A000", message)
+    Classed::refused(message).into()
 }

@@ -1,7 +1,7 @@
 //! Dates and times as PostgreSQL writes them (DateStyle ISO, TimeZone UTC, IntervalStyle postgres).
 
 /// Microseconds of a day.
-pub(crate) const DAY: i64 = 86_400_000_000;
+pub const DAY: i64 = 86_400_000_000;
 
 /// A date that is so many days after 1970-01-01.
 pub(super) fn date(days: i32) -> String {
@@ -46,7 +46,7 @@ pub(super) fn timestamp(micros: i64, zone: bool) -> String {
 }
 
 /// The time between two moments in days and the rest, as PostgreSQL has it.
-pub(super) fn in_days(micros: i64) -> (i32, i64) {
+pub fn in_days(micros: i64) -> (i32, i64) {
     // i64 microseconds are fewer days than i32 has.
     ((micros / DAY) as i32, micros % DAY)
 }

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Datum, Float64Array, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int16Type, Int32Type,
-    Int64Type,
+    ArrowPrimitiveType, DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType, Float32Type,
+    Float64Type, Int16Type, Int32Type, Int64Type, i256,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Expr, Operator, ScalarFunctionArgs, binary_expr, cast as cast_expr};
 
 use super::calculation::{Gives, by_arrays, call, error};
+use crate::values::canonical;
 
 type Kernel = fn(&dyn Datum, &dyn Datum) -> std::result::Result<ArrayRef, ArrowError>;
 
@@ -89,6 +90,70 @@ pub(super) fn divided(left: Expr, right: Expr, kind: &DataType) -> Expr {
     call(format!("divide_{kind}"), Gives::Always(kind.clone()), run, arguments)
 }
 
+/// Digits that a quotient of numerics has behind the point, or more.
+const QUOTIENT: i8 = 16;
+
+/// `left / right` of numerics, rounded. DataFusion's quotients have four digits more than the left
+/// side, and what is behind them is cut off.
+pub(super) fn numeric_divided(left: Typed<'_>, right: Typed<'_>) -> Option<Expr> {
+    let (one, other) = (as_numeric(left.1)?, as_numeric(right.1)?);
+    let scale = |kind: &DataType| if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
+    let kind = DataType::Decimal128(DECIMAL128_MAX_PRECISION, QUOTIENT.max(scale(&one)).max(scale(&other)));
+    let run =
+        |args: &ScalarFunctionArgs| by_arrays(args, |arrays| quotients(&arrays[0], &arrays[1], args.return_type()));
+    let arguments = vec![in_kind(left, &one), in_kind(right, &other)];
+    Some(call(format!("divide_{kind}"), Gives::Always(kind.clone()), run, arguments))
+}
+
+/// The type that a whole number or a numeric is divided in.
+fn as_numeric(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::Decimal128(_, scale) if *scale >= 0 => Some(kind.clone()),
+        DataType::Decimal32(..) | DataType::Decimal64(..) => Some(canonical(kind)),
+        kind if kind.is_integer() => Some(DataType::Decimal128(20, 0)),
+        _ => None,
+    }
+}
+
+fn quotients(left: &ArrayRef, right: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
+    let (left, right) = (left.as_primitive::<Decimal128Type>(), right.as_primitive::<Decimal128Type>());
+    let DataType::Decimal128(precision, scale) = *kind else { return Err(error("XX000", "a quotient has no scale")) };
+    let shift = u32::try_from(scale - left.scale() + right.scale()).unwrap_or(0);
+    let by = i256::from_i128(10).wrapping_pow(shift);
+    let quotient = |left: i128, right: i128| {
+        if right == 0 {
+            return Err(ArrowError::DivideByZero.into());
+        }
+        let shifted = 10i128.checked_pow(shift).and_then(|by| left.checked_mul(by));
+        let quotient = match shifted {
+            Some(shifted) => {
+                let (whole, rest) = (shifted.checked_div(right), shifted.checked_rem(right).unwrap_or(0));
+                let up = i128::from(rest.unsigned_abs() >= right.unsigned_abs().div_ceil(2) && rest != 0);
+                whole.and_then(|whole| whole.checked_add(up * shifted.signum() * right.signum()))
+            }
+            None => wide_quotient(i256::from_i128(left).checked_mul(by), i256::from_i128(right)),
+        };
+        quotient.filter(|quotient| Decimal128Type::is_valid_decimal_precision(*quotient, precision)).ok_or_else(|| {
+            error("22003", format!("numeric out of range: a quotient has {precision} digits, {scale} behind the point"))
+        })
+    };
+    let answers = left.iter().zip(right).map(|pair| match pair {
+        (Some(left), Some(right)) => quotient(left, right).map(Some),
+        _ => Ok(None),
+    });
+    let answers = answers.collect::<Result<Decimal128Array>>()?;
+    Ok(Arc::new(answers.with_precision_and_scale(precision, scale)?))
+}
+
+/// A quotient of what has more than 38 digits before it is divided.
+fn wide_quotient(shifted: Option<i256>, right: i256) -> Option<i128> {
+    let shifted = shifted?;
+    let (whole, rest) = (shifted.checked_div(right)?, shifted.checked_rem(right)?);
+    let is_up = rest.wrapping_abs().checked_mul(i256::from_i128(2))? >= right.wrapping_abs();
+    let away = if (shifted < i256::ZERO) == (right < i256::ZERO) { i256::ONE } else { i256::MINUS_ONE };
+    (if is_up { whole.checked_add(away)? } else { whole }).to_i128()
+}
+
 /// Whether a divisor is zero where there is an answer.
 fn has_zero<T: ArrowPrimitiveType>(divisors: &ArrayRef, answer: &ArrayRef) -> bool {
     let divisors = divisors.as_primitive::<T>();
@@ -130,9 +195,9 @@ where
             let numbers = array.as_primitive::<Decimal256Type>();
             numbers.try_unary::<_, T, DataFusionError>(|number| {
                 // Two steps: the digits behind the point go first, and the rest may fit then.
-                let unit = arrow::datatypes::i256::from_i128(10).wrapping_pow(u32::try_from(unit).unwrap_or(0));
-                let half = unit.wrapping_div(arrow::datatypes::i256::from_i128(2));
-                let half = if number < arrow::datatypes::i256::ZERO { half.wrapping_neg() } else { half };
+                let unit = i256::from_i128(10).wrapping_pow(u32::try_from(unit).unwrap_or(0));
+                let half = unit.wrapping_div(i256::from_i128(2));
+                let half = if number < i256::ZERO { half.wrapping_neg() } else { half };
                 fits(number.checked_add(half).and_then(|sum| sum.wrapping_div(unit).to_i128()))
             })?
         }

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::calculation::{Gives, by_arrays, error, function};
 use super::intervals::{KIND, is_interval, parts};
-use crate::rows::DAY;
+use crate::values::DAY;
 
 /// `part op number`, for a part of an interval.
 type Scale = fn(f64, f64) -> Result<f64>;

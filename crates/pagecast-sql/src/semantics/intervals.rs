@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, ScalarFunctionArgs, ScalarUDF};
 use super::calculation::{Gives, by_arrays, call, error, function};
 use super::calendar::{Moment, days_in};
 use super::to_char::micros;
-use crate::rows::DAY;
+use crate::values::DAY;
 
 pub(super) const KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 

@@ -3,27 +3,37 @@
 //! It comes before DataFusion's own rules, so that every cast in it is one that the statement has,
 //! and every operator has the types that the statement gives it.
 
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::functions::datetime::to_local_time;
 use datafusion::functions::string::btrim;
-use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, Case, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 
 use super::calculation::{known_type, refused};
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
-use super::{arithmetic, numerics, texts};
-use crate::types::canonical;
+use super::time::{at_time_zone, date_part, is_midnight, of_days};
+use super::{arithmetic, numerics, reals, texts};
+use crate::values::canonical;
+
+/// Functions that give one of their arguments.
+const CHOOSES: [&str; 8] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl", "nvl2"];
+
+/// Functions of which DataFusion has other ones for decimals, with fewer digits.
+const REALS: [&str; 3] = ["log", "pow", "power"];
 
 /// A numeric that says nothing of its digits.
 const BARE: DataType = DataType::Decimal128(38, 10);
 
 /// What PostgreSQL means by a plan.
-pub(in super::super) fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
+///
+/// # Errors
+///
+/// It has no meaning here.
+pub fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
     let meant = plan.transform_up_with_subqueries(|plan| {
         let inputs = plan.inputs();
         if let LogicalPlan::TableScan(_) = &plan {
@@ -49,9 +59,15 @@ pub(in super::super) fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             Ok(changed.update_data(|expr| name.restore(expr)))
         })?;
-        mapped.map_data(LogicalPlan::recompute_schema)
+        mapped.map_data(|plan| reals::over(plan)?.recompute_schema())
     })?;
     Ok(meant.data)
+}
+
+/// The same for an expression over the rows of a plan.
+pub(super) fn meant_over(expr: Expr, plan: &LogicalPlan) -> Result<Expr> {
+    let rule = Rule { below: Below { inputs: &[plan], schema: plan.schema() } };
+    Ok(expr.transform_up(|expr| rule.expr(expr))?.data)
 }
 
 struct Rule<'a> {
@@ -75,7 +91,8 @@ impl Rule<'_> {
             Expr::Cast(cast) => self.cast(cast),
             Expr::Between(between) => self.between(between),
             Expr::InList(list) => self.in_list(list),
-            Expr::ScalarFunction(function) => self.function(function),
+            Expr::Case(case) => self.case(case),
+            Expr::ScalarFunction(function) => self.function(self.of_reals(function)),
             Expr::AggregateFunction(function) => {
                 let kind = function.params.args.first().and_then(|first| self.kind(first));
                 let by_order = matches!(function.func.name(), "min" | "max");
@@ -85,7 +102,7 @@ impl Rule<'_> {
                         "{name} of intervals is not answered here; write {name}(extract(epoch FROM x))"
                     )));
                 }
-                Transformed::no(Expr::AggregateFunction(function))
+                self.percentile(function)
             }
             other => Transformed::no(other),
         })
@@ -100,6 +117,11 @@ impl Rule<'_> {
         if let Some(literal) = folded(&left, op, &right) {
             return Transformed::yes(literal);
         }
+        if reals::are_mixed([&one, &other]) {
+            let (left, right) = (Box::new(reals::real(left, &one)), Box::new(reals::real(right, &other)));
+            let binary = self.binary(BinaryExpr { left, op, right });
+            return Transformed::yes(binary.data);
+        }
         // Nothing is copied here: the left side of a long sum is as long.
         let adds = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
         if let Some(kind) = whole(&one, &other).filter(|_| adds) {
@@ -112,6 +134,9 @@ impl Rule<'_> {
                 let kind = if real { DataType::Float32 } else { DataType::Float64 };
                 let is_number = |kind: &DataType| kind.is_numeric();
                 (is_number(&one) && is_number(&other)).then(|| arithmetic::divided(left.clone(), right.clone(), &kind))
+            }
+            Operator::Divide if one.is_decimal() || other.is_decimal() => {
+                arithmetic::numeric_divided((left.clone(), &one), (right.clone(), &other))
             }
             Operator::StringConcat => joined(&left, &one, &right, &other),
             _ if op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => {
@@ -133,6 +158,9 @@ impl Rule<'_> {
     /// The sides of a comparison as values that compare as PostgreSQL's do; `None` if they do so.
     fn comparable(&self, sides: Vec<Expr>) -> Option<Vec<Expr>> {
         let kinds: Vec<DataType> = sides.iter().map(|side| self.kind(side)).collect::<Option<_>>()?;
+        if reals::are_mixed(&kinds) {
+            return Some(reals::unified(sides, &kinds));
+        }
         if kinds.iter().all(is_interval) && !kinds.iter().all(|kind| matches!(kind, DataType::Duration(_))) {
             return Some(sides.into_iter().map(intervals::key).collect());
         }
@@ -186,6 +214,56 @@ impl Rule<'_> {
             }
             None => Transformed::no(Expr::InList(InList { expr, list, negated })),
         }
+    }
+
+    /// The results of a CASE have one type, and so have the values that it compares.
+    fn case(&self, case: Case) -> Transformed<Expr> {
+        let Case { expr, when_then_expr, else_expr } = case;
+        let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
+        let (compares, has_else) = (expr.is_some(), else_expr.is_some());
+        let compared = expr.map(|expr| *expr).into_iter().chain(whens).collect();
+        let results = thens.into_iter().chain(else_expr.map(|expr| *expr)).collect();
+        let mut compared = if compares { self.unified(compared) } else { compared };
+        let mut results = self.unified(results);
+        let else_expr = has_else.then(|| results.pop().map(Box::new)).flatten();
+        let expr = compares.then(|| Box::new(compared.remove(0)));
+        let when_then_expr = compared.into_iter().zip(results).map(|(when, then)| (Box::new(when), Box::new(then)));
+        Transformed::yes(Expr::Case(Case { expr, when_then_expr: when_then_expr.collect(), else_expr }))
+    }
+
+    /// These as doubles, if they are doubles and numerics.
+    fn unified(&self, exprs: Vec<Expr>) -> Vec<Expr> {
+        match exprs.iter().map(|expr| self.kind(expr)).collect::<Option<Vec<_>>>() {
+            Some(kinds) => reals::unified(exprs, &kinds),
+            None => exprs,
+        }
+    }
+
+    /// A function that gives one of its arguments, or a double.
+    fn of_reals(&self, mut function: ScalarFunction) -> ScalarFunction {
+        if CHOOSES.contains(&function.name()) {
+            function.args = self.unified(function.args);
+        } else if REALS.contains(&function.name()) {
+            let real = |expr: Expr| match self.kind(&expr) {
+                Some(kind) => reals::real(expr, &kind),
+                None => expr,
+            };
+            function.args = function.args.into_iter().map(real).collect();
+        }
+        function
+    }
+
+    /// The share of rows that a percentile names is a double to DataFusion.
+    fn percentile(&self, mut function: AggregateFunction) -> Transformed<Expr> {
+        if function.func.name().contains("percentile") {
+            for share in function.params.args.iter_mut().skip(1) {
+                if let Expr::Literal(value, _) = share {
+                    let kind = value.data_type();
+                    *share = reals::real(std::mem::take(share), &kind);
+                }
+            }
+        }
+        Transformed::yes(Expr::AggregateFunction(function))
     }
 
     fn negative(&self, inner: Expr) -> Transformed<Expr> {
@@ -266,46 +344,8 @@ impl Rule<'_> {
     }
 }
 
-fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
+pub(super) fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args })
-}
-
-/// Parts of a moment with the digits behind the point, and of an interval with its days.
-fn date_part(function: &ScalarFunction, part: &Expr, moment: &Expr, kind: &DataType) -> Option<Expr> {
-    let Expr::Literal(ScalarValue::Utf8(Some(word)) | ScalarValue::Utf8View(Some(word)), _) = part else { return None };
-    if matches!(kind, DataType::Duration(_)) {
-        let again = call_again(function, vec![part.clone(), intervals::in_days(moment.clone())]);
-        let in_days = DataType::Interval(IntervalUnit::MonthDayNano);
-        return match again {
-            Expr::ScalarFunction(function) => {
-                let moment = function.args[1].clone();
-                date_part(&function, part, &moment, &in_days).or(Some(Expr::ScalarFunction(function)))
-            }
-            other => Some(other),
-        };
-    }
-    let micros_of = |divisor: f64| {
-        let part = lit("microsecond");
-        let micros = cast(call_again(function, vec![part, moment.clone()]), DataType::Float64);
-        micros / lit(divisor)
-    };
-    match word.to_ascii_lowercase().as_str() {
-        "second" | "seconds" if !matches!(kind, DataType::Date32) => Some(micros_of(1e6)),
-        "millisecond" | "milliseconds" if !matches!(kind, DataType::Date32) => Some(micros_of(1e3)),
-        "epoch" if matches!(kind, DataType::Timestamp(..)) => {
-            let micros = DataType::Timestamp(TimeUnit::Microsecond, zone_of(kind));
-            let micros = cast(cast(cast(moment.clone(), micros), DataType::Int64), DataType::Float64);
-            Some(micros / lit(1e6))
-        }
-        _ => None,
-    }
-}
-
-fn zone_of(kind: &DataType) -> Option<std::sync::Arc<str>> {
-    match kind {
-        DataType::Timestamp(_, Some(_)) => Some("+00:00".into()),
-        _ => None,
-    }
 }
 
 /// The type that two whole numbers are added in.
@@ -320,54 +360,6 @@ fn whole(one: &DataType, other: &DataType) -> Option<DataType> {
     Some(canonical(widest))
 }
 
-/// Days and intervals that are added to days. A day and an interval are a moment in PostgreSQL.
-fn of_days(left: &Expr, one: &DataType, op: Operator, right: &Expr, other: &DataType) -> Option<Expr> {
-    use DataType::{Date32, Interval};
-    let number = |value: &Expr| (cast(value.clone(), DataType::Int32), &DataType::Int32);
-    match (one, op, other) {
-        (Date32, Operator::Minus, Date32) => {
-            Some(arithmetic::checked(number(left), op, number(right), &DataType::Int32))
-        }
-        (Date32, Operator::Plus | Operator::Minus, days) if days.is_integer() => {
-            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32);
-            Some(cast(sum, Date32))
-        }
-        (days, Operator::Plus, Date32) if days.is_integer() => {
-            let sum = arithmetic::checked(number(left), op, number(right), &DataType::Int32);
-            Some(cast(sum, Date32))
-        }
-        (Date32, Operator::Plus | Operator::Minus, Interval(_)) => Some(moved(left, op, right, right)),
-        (Interval(_), Operator::Plus, Date32) => Some(moved(right, op, left, left)),
-        _ => None,
-    }
-}
-
-/// A day that an interval moves, as a moment.
-fn moved(day: &Expr, op: Operator, interval: &Expr, literal: &Expr) -> Expr {
-    let moment = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let add = |left: Expr| Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(interval.clone()) });
-    match is_of_days(literal) {
-        // The day it moves to is exact; as a moment it is that day's midnight.
-        true => cast(add(day.clone()), moment),
-        false => add(cast(day.clone(), moment)),
-    }
-}
-
-/// Whether an interval that the statement names has whole days.
-fn is_of_days(expr: &Expr) -> bool {
-    let Expr::Literal(value, _) = expr else { return false };
-    match value {
-        ScalarValue::IntervalMonthDayNano(Some(value)) => value.nanoseconds == 0,
-        ScalarValue::IntervalDayTime(Some(value)) => value.milliseconds == 0,
-        ScalarValue::IntervalYearMonth(_) => true,
-        _ => false,
-    }
-}
-
-fn is_midnight(cast: &Cast) -> bool {
-    matches!(cast.field.data_type(), DataType::Timestamp(_, None))
-}
-
 /// `left || right` where one side is no text.
 fn joined(left: &Expr, one: &DataType, right: &Expr, other: &DataType) -> Option<Expr> {
     let side = |expr: &Expr, kind: &DataType| match has_own_text(kind) {
@@ -380,30 +372,6 @@ fn joined(left: &Expr, one: &DataType, right: &Expr, other: &DataType) -> Option
     }
     let (left, right) = (Box::new(side(left, one)), Box::new(side(right, other)));
     Some(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }))
-}
-
-/// `moment AT TIME ZONE zone`, which the planner writes as a cast. What has a zone loses it, and
-/// what has none gets one.
-fn at_time_zone(moment: Expr, from: &DataType, to: &DataType) -> Option<Expr> {
-    match from {
-        DataType::Timestamp(_, Some(_)) => {
-            let there = cast(moment, to_micros(to));
-            Some(cast(to_local_time().call(vec![there]), DataType::Timestamp(TimeUnit::Microsecond, None)))
-        }
-        DataType::Timestamp(_, None) | DataType::Date32 => {
-            let here = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
-            let local = cast(moment, DataType::Timestamp(TimeUnit::Microsecond, None));
-            Some(cast(cast(local, to_micros(to)), here))
-        }
-        _ => None,
-    }
-}
-
-fn to_micros(kind: &DataType) -> DataType {
-    match kind {
-        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
-        other => other.clone(),
-    }
 }
 
 fn is_text(kind: &DataType) -> bool {

@@ -1,10 +1,14 @@
-//! Decimals of parameters: each in the narrowest type that has all of its digits.
+//! Decimals of texts: each in the narrowest type that has all of its digits.
 
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType};
 use datafusion::common::{DataFusionError, ScalarValue};
 
 /// The value of a text such as `-12.340` or `1e-3`.
-pub(super) fn of_text(text: &str) -> Result<ScalarValue, DataFusionError> {
+///
+/// # Errors
+///
+/// The text is no number, or one of more than 76 digits.
+pub fn of_text(text: &str) -> Result<ScalarValue, DataFusionError> {
     let (whole, fraction) = digits(text).ok_or_else(|| DataFusionError::Plan(format!("`{text}` is no numeric")))?;
     let sign = if text.trim().starts_with('-') { "-" } else { "" };
     let kind = holding(whole.len(), fraction.len())?;
@@ -12,7 +16,7 @@ pub(super) fn of_text(text: &str) -> Result<ScalarValue, DataFusionError> {
 }
 
 /// The digits before and behind the point.
-fn digits(text: &str) -> Option<(String, String)> {
+pub(crate) fn digits(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -31,7 +35,7 @@ fn digits(text: &str) -> Option<(String, String)> {
 }
 
 /// How many digits a number has behind the point, but for zeros at the end; 0 for what is none.
-pub(super) fn behind_the_point(text: &str) -> usize {
+pub(crate) fn behind_the_point(text: &str) -> usize {
     let short = |text: &str| text.split_once('.').is_none_or(|(_, fraction)| fraction.len() <= 10);
     if short(text) && !text.contains(['e', 'E']) {
         return 0;
@@ -54,7 +58,11 @@ fn holding(whole: usize, scale: usize) -> Result<DataType, DataFusionError> {
 }
 
 /// The type that holds all of these decimals.
-pub(super) fn widest(values: &[ScalarValue]) -> Result<DataType, DataFusionError> {
+///
+/// # Errors
+///
+/// None of their types holds them all.
+pub fn widest(values: &[ScalarValue]) -> Result<DataType, DataFusionError> {
     let (mut whole, mut scale) = (0, 0);
     for value in values.iter().filter(|value| !value.is_null()) {
         if let DataType::Decimal128(digits, of) | DataType::Decimal256(digits, of) = value.data_type() {
@@ -66,7 +74,7 @@ pub(super) fn widest(values: &[ScalarValue]) -> Result<DataType, DataFusionError
 }
 
 /// Whether both are decimals, or both lists of them. Such are written and compared digit by digit.
-pub(super) fn are_both(one: &DataType, other: &DataType) -> bool {
+pub fn are_both(one: &DataType, other: &DataType) -> bool {
     let is_wide = |kind: &DataType| matches!(kind, DataType::Decimal128(..) | DataType::Decimal256(..));
     match (one, other) {
         (DataType::List(one), DataType::List(other)) => are_both(one.data_type(), other.data_type()),

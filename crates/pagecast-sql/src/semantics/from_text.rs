@@ -14,7 +14,7 @@ use super::calculation::{Gives, by_arrays, error, function, refused};
 use super::calendar::{MONTH_NAMES, days_in, days_of, is_year};
 use super::patterns::{Field, Piece, parse};
 use super::to_char::unknown;
-use crate::rows::DAY;
+use crate::values::DAY;
 
 pub(super) fn to_date() -> ScalarUDF {
     function("to_date", Gives::By(date_kind), |args: &ScalarFunctionArgs| {

@@ -1,14 +1,14 @@
-//! Which floating points here are numerics in PostgreSQL: literals with a point, and the averages
-//! of whole numbers. They round the other way where two numbers are equally near.
+//! Numerics: sums of literals, texts, and the averages that are floating points here. Those round
+//! the other way where two numbers are equally near.
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, lit};
 
 use super::calculation::{Gives, by_arrays, call, refused};
-use crate::decimals;
+use crate::values::decimals;
 
 /// What an expression is looked up in: the plans below it, and the columns that they give.
 pub(super) struct Below<'a> {
@@ -16,34 +16,14 @@ pub(super) struct Below<'a> {
     pub(super) schema: &'a DFSchema,
 }
 
-/// Whether PostgreSQL has a numeric where we have a floating point.
+/// Whether PostgreSQL has a numeric where we have a floating point: an average of whole numbers.
 pub(super) fn is_numeric(expr: &Expr, below: &Below<'_>) -> bool {
     match expr {
-        Expr::Literal(value, _) => value.data_type().is_floating(),
         Expr::Negative(inner) => is_numeric(inner, below),
         Expr::Alias(alias) => is_numeric(&alias.expr, below),
-        Expr::BinaryExpr(binary) => {
-            let one = |side: &Expr| is_whole(side, below) || is_numeric(side, below);
-            one(&binary.left) && one(&binary.right)
-        }
-        // What takes the place of a division has the two sides as its arguments, cast to one type.
-        Expr::ScalarFunction(function) => match function.name() {
-            "round" | "trunc" | "ceil" | "floor" | "abs" => {
-                function.args.first().is_some_and(|first| is_numeric(first, below))
-            }
-            name if name.starts_with("divide_") => function.args.iter().all(|argument| match argument {
-                Expr::Cast(cast) => is_whole(&cast.expr, below) || is_numeric(&cast.expr, below),
-                other => is_numeric(other, below),
-            }),
-            _ => false,
-        },
         Expr::AggregateFunction(function) => {
             let first = function.params.args.first();
-            match function.func.name() {
-                "avg" => first.is_some_and(|first| is_whole(first, below) || is_numeric(first, below)),
-                "sum" | "min" | "max" => first.is_some_and(|first| is_numeric(first, below)),
-                _ => false,
-            }
+            function.func.name() == "avg" && first.is_some_and(|first| is_whole(first, below))
         }
         Expr::Column(column) => below
             .inputs
@@ -70,8 +50,7 @@ pub(super) fn in_ten_digits(text: Expr) -> Expr {
     call("in_ten_digits", Gives::Always(DataType::Utf8), run, vec![text])
 }
 
-/// `0.1 + 0.2` of literals, digit by digit, as PostgreSQL's numerics have it. Whole ones are added
-/// too, so that a long sum of them is no deep plan.
+/// `0.1 + 0.2` of literals, so that a long sum of them is no deep plan.
 pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
     if let (Expr::Literal(ScalarValue::Int64(Some(one)), _), Expr::Literal(ScalarValue::Int64(Some(other)), _)) =
         (left, right)
@@ -94,19 +73,22 @@ pub(super) fn folded(left: &Expr, op: Operator, right: &Expr) -> Option<Expr> {
         Operator::Multiply => (one.checked_mul(other)?, one_scale + other_scale),
         _ => return None,
     };
-    let nearest: f64 = format!("{number}e-{scale}").parse().ok()?;
-    Some(lit(nearest))
+    Some(Expr::Literal(literal(number, scale)?, None))
+}
+
+/// A decimal with so many digits behind the point, in the narrowest type.
+fn literal(number: i128, scale: u32) -> Option<ScalarValue> {
+    let digits = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+    let precision = u8::try_from(digits.max(scale)).ok().filter(|&digits| digits <= DECIMAL128_MAX_PRECISION)?;
+    Some(ScalarValue::Decimal128(Some(number), precision, i8::try_from(scale).ok()?))
 }
 
 /// The digits of a literal, and how many of them are behind the point.
 fn digits(expr: &Expr) -> Option<(i128, u32)> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(number)), _) => Some((i128::from(*number), 0)),
-        Expr::Literal(ScalarValue::Float64(Some(number)), _) => {
-            let text = number.to_string();
-            let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-            let number = format!("{whole}{fraction}").parse().ok()?;
-            Some((number, u32::try_from(fraction.len()).ok()?))
+        Expr::Literal(ScalarValue::Decimal128(Some(number), _, scale), _) => {
+            Some((*number, u32::try_from(*scale).ok()?))
         }
         _ => None,
     }
@@ -143,16 +125,18 @@ fn column_is_numeric(plan: &LogicalPlan, at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn literals_are_added_digit_by_digit() {
         let of = |one: Expr, op, other: Expr| folded(&one, op, &other);
-        assert_eq!(of(lit(0.1), Operator::Plus, lit(0.2)), Some(lit(0.3)));
-        assert_eq!(of(lit(0.06), Operator::Minus, lit(0.01)), Some(lit(0.05)));
-        assert_eq!(of(lit(3i64), Operator::Multiply, lit(1.1)), Some(lit(3.3)));
+        let decimal = |number, scale| Expr::Literal(literal(number, scale).unwrap(), None);
+        assert_eq!(of(decimal(1, 1), Operator::Plus, decimal(2, 1)), Some(decimal(3, 1)));
+        assert_eq!(of(decimal(6, 2), Operator::Minus, decimal(1, 2)), Some(decimal(5, 2)));
+        assert_eq!(of(lit(3i64), Operator::Multiply, decimal(11, 1)), Some(decimal(33, 1)));
         assert_eq!(of(lit(1i64), Operator::Plus, lit(1i64)), Some(lit(2i64)));
         assert_eq!(of(lit(i64::MAX), Operator::Plus, lit(1i64)), None);
-        assert_eq!(of(lit(1e300), Operator::Multiply, lit(2.5)), None);
+        assert_eq!(of(decimal(i128::pow(10, 37), 0), Operator::Multiply, decimal(25, 1)), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Moments as people write them: a day of the calendar and a time of it.
 
-use crate::rows::{DAY, civil};
+use crate::values::{DAY, civil};
 
 pub(super) const DAY_NAMES: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 pub(super) const MONTH_NAMES: [&str; 12] = [

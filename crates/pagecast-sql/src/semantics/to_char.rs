@@ -177,7 +177,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::calendar::days_of;
     use super::*;
-    use crate::rows::DAY;
+    use crate::values::DAY;
 
     #[test]
     fn moments_are_laid_out_as_postgresql_does() {

@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
-use super::{call, call_with, counts, take};
-use crate::problem::Problem;
+use super::ast::{call, call_with, counts, take};
+use crate::classed::Classed;
+use crate::values::decimals;
 
 /// `FETCH FIRST 5 ROWS ONLY` is `LIMIT 5`.
 pub(super) fn fetch_as_limit(query: &mut Query) {
@@ -85,19 +86,17 @@ impl VisitorMut for Exists {
 }
 
 /// Text is compared by its bytes here, as in the locale C.
-pub(super) fn by_bytes(collation: &ObjectName) -> Result<(), Problem> {
+pub(super) fn by_bytes(collation: &ObjectName) -> Result<(), Classed> {
     let name = collation.0.last().and_then(ObjectNamePart::as_ident).map_or("", |name| name.value.as_str());
     match name.to_ascii_lowercase().as_str() {
         "default" | "c" | "posix" | "ucs_basic" | "c.utf8" | "c.utf-8" => Ok(()),
-        _ => {
-            Err(Problem::error("0A000", format!("text is compared by its bytes here; write COLLATE \"C\", not {name}")))
-        }
+        _ => Err(Classed::new("0A000", format!("text is compared by its bytes here; write COLLATE \"C\", not {name}"))),
     }
 }
 
 /// A cast to a type that DataFusion has in other words; the expression that it becomes, if it is no
 /// cast any more.
-pub(super) fn cast(inner: &mut Expr, data_type: &mut DataType) -> Result<Option<Expr>, Problem> {
+pub(super) fn cast(inner: &mut Expr, data_type: &mut DataType) -> Result<Option<Expr>, Classed> {
     if let Some(cut) = cut(inner, data_type)? {
         return Ok(Some(cut));
     }
@@ -193,7 +192,7 @@ fn query_of(expressions: Vec<Expr>, from: Vec<TableWithJoins>) -> Query {
 }
 
 /// `ARRAY(SELECT x ... ORDER BY y)` as `array_agg(x ORDER BY y)` of the same rows.
-pub(super) fn array_of(mut query: Query) -> Result<Expr, Problem> {
+pub(super) fn array_of(mut query: Query) -> Result<Expr, Classed> {
     let order = order_of(&mut query)?;
     let plain = matches!(&*query.body, SetExpr::Select(select) if is_plain(select))
         && query.limit_clause.is_none()
@@ -212,7 +211,7 @@ pub(super) fn array_of(mut query: Query) -> Result<Expr, Problem> {
         return Ok(call("array_or_empty", Expr::Subquery(Box::new(query))));
     }
     if !order.is_empty() {
-        return Err(Problem::error(
+        return Err(Classed::new(
             "0A000",
             "ARRAY(SELECT ...) with ORDER BY takes plain rows here; write (SELECT array_agg(x ORDER BY x) FROM (...) AS t(x))",
         ));
@@ -222,8 +221,8 @@ pub(super) fn array_of(mut query: Query) -> Result<Expr, Problem> {
     Ok(call("array_or_empty", Expr::Subquery(Box::new(query))))
 }
 
-fn one_column() -> Problem {
-    Problem::error("42601", "subquery must return only one column")
+fn one_column() -> Classed {
+    Classed::new("42601", "subquery must return only one column")
 }
 
 /// Whether a row of the result is a row of the tables.
@@ -240,11 +239,11 @@ fn is_plain(select: &Select) -> bool {
         && !select.projection.iter().any(makes_rows)
 }
 
-fn order_of(query: &mut Query) -> Result<Vec<OrderByExpr>, Problem> {
+fn order_of(query: &mut Query) -> Result<Vec<OrderByExpr>, Classed> {
     match query.order_by.take().map(|order| order.kind) {
         None => Ok(Vec::new()),
         Some(OrderByKind::Expressions(order)) => Ok(order),
-        Some(OrderByKind::All(_)) => Err(Problem::error("0A000", "ORDER BY ALL is not answered in ARRAY(SELECT ...)")),
+        Some(OrderByKind::All(_)) => Err(Classed::new("0A000", "ORDER BY ALL is not answered in ARRAY(SELECT ...)")),
     }
 }
 
@@ -351,7 +350,7 @@ pub(super) fn kind(data_type: &mut DataType) {
 }
 
 /// `x::varchar(3)` is the first three characters of a text.
-fn cut(inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>, Problem> {
+fn cut(inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>, Classed> {
     let length = match data_type {
         DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
             match length {
@@ -363,7 +362,7 @@ fn cut(inner: &mut Expr, data_type: &DataType) -> Result<Option<Expr>, Problem> 
         DataType::Char(Some(CharacterLength::IntegerLength { length: 1, .. }))
         | DataType::Character(Some(CharacterLength::IntegerLength { length: 1, .. })) => 1,
         DataType::Char(_) | DataType::Character(_) => {
-            return Err(Problem::error("0A000", "char(n) fills up with blanks; write varchar(n) or text"));
+            return Err(Classed::new("0A000", "char(n) fills up with blanks; write varchar(n) or text"));
         }
         _ => return Ok(None),
     };
@@ -391,6 +390,25 @@ fn exact(inner: &mut Expr, data_type: &mut DataType) {
         *info = ExactNumberInfo::PrecisionAndScale(precision, scale as i64);
     }
     *inner = text(&digits);
+}
+
+/// A number with an exponent, or too large for bigint, as one with a point: a numeric. What has more
+/// digits than those is a double.
+pub(super) fn exact_number(digits: &mut String) -> Option<Expr> {
+    let exponent = digits.contains(['e', 'E']);
+    if !exponent && (digits.contains('.') || digits.parse::<i64>().is_ok()) {
+        return None;
+    }
+    match decimals::digits(digits) {
+        Some((whole, fraction)) if whole.len() + fraction.len() <= 38 => *digits = format!("0{whole}.{fraction}"),
+        _ if exponent => {
+            let expr = Box::new(text(digits));
+            let data_type = DataType::Double(ExactNumberInfo::None);
+            return Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None });
+        }
+        _ => {}
+    }
+    None
 }
 
 /// The digits of a number that stands in the statement.

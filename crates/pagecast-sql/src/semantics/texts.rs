@@ -11,15 +11,15 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUD
 
 use super::calculation::{Gives, by_arrays, call, error, function, refused};
 use super::calendar::{days_in, days_of, is_year};
-use crate::problem::Problem;
-use crate::rows::{self, DAY};
-use crate::{decimals, parameters};
+use crate::classed::Classed;
+use crate::tables;
+use crate::values::{self, DAY, decimals};
 
 /// A value as its text. Of a truth value it is the letter t or f.
 pub(super) fn text_of(expr: Expr) -> Expr {
     let run = |args: &ScalarFunctionArgs| {
         by_arrays(args, |arrays| {
-            let texts = rows::texts(&arrays[0]).map_err(|problem| error("22023", problem.to_string()))?;
+            let texts = values::texts(&arrays[0]).map_err(|problem| error("22023", problem.to_string()))?;
             Ok(Arc::new(texts) as ArrayRef)
         })
     };
@@ -76,16 +76,16 @@ fn list(text: Option<&str>, kind: &DataType) -> Result<ScalarValue> {
     if text.trim_start().starts_with('[') || text.replace(char::is_whitespace, "").starts_with("{{") {
         return Err(refused("arrays have one dimension here, which counts from 1; write {a,b}"));
     }
-    let read = parameters::of_text(text, kind).and_then(|list| match decimals::are_both(&list.data_type(), kind) {
+    let read = values::of_text(text, kind).and_then(|list| match decimals::are_both(&list.data_type(), kind) {
         // No digit may go.
         true if list.cast_to(kind)?.cast_to(&list.data_type())? != list => {
             Err(refused("an array of numeric keeps ten digits behind the point here; write numeric(38, 20)[]"))
         }
         _ => list.cast_to(kind),
     });
-    read.map_err(|problem| match Problem::of(&problem) {
-        problem if problem.code == "0A000" => error(problem.code, problem.message),
-        problem => error("22P02", problem.message),
+    read.map_err(|fault| match Classed::of(&fault) {
+        Some(_) => fault,
+        None => error("22P02", tables::message(&fault)),
     })
 }
 

@@ -1,13 +1,15 @@
-//! How a scalar function runs on arrays, and fails with a class of SQL.
+//! How a scalar function runs on arrays.
 
 use arrow::array::ArrayRef;
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use crate::problem::Problem;
-
 /// Runs what works on arrays: constants are arrays of one row, and give a constant.
-pub(super) fn by_arrays(
+///
+/// # Errors
+///
+/// That of what runs.
+pub fn by_arrays(
     args: &ScalarFunctionArgs,
     run: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
@@ -19,9 +21,4 @@ pub(super) fn by_arrays(
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&answer, 0)?),
         false => ColumnarValue::Array(answer),
     })
-}
-
-/// An error that keeps its class on its way through DataFusion.
-pub(super) fn error(code: &'static str, message: impl Into<String>) -> DataFusionError {
-    DataFusionError::External(Box::new(Problem::error(code, message)))
 }

@@ -2,37 +2,32 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgumentClause, FunctionArguments, GroupByExpr, JoinConstraint, JoinOperator,
-    LockType, Query, Select, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor, WindowType,
+    LockType, Query, Select, SetExpr, SetOperator, SetQuantifier, TableFactor, Visit, Visitor, WindowType,
 };
 
-use crate::problem::Problem;
-
-/// What functions are called by a name.
-pub(in super::super) trait Functions {
-    fn is_aggregate(&self, name: &str) -> bool;
-    fn is_window(&self, name: &str) -> bool;
-}
+use crate::classed::Classed;
 
 /// Refuses a statement of which a part would be left out.
-pub(super) fn check(statement: &Statement, functions: &dyn Functions) -> Result<(), Problem> {
-    match statement.visit(&mut Check { functions }) {
+pub(super) fn check(statement: &impl Visit, ctx: &SessionContext) -> Result<(), Classed> {
+    match statement.visit(&mut Check { ctx }) {
         ControlFlow::Break(problem) => Err(problem),
         ControlFlow::Continue(()) => Ok(()),
     }
 }
 
 struct Check<'a> {
-    functions: &'a dyn Functions,
+    ctx: &'a SessionContext,
 }
 
-fn refused(message: impl Into<String>) -> ControlFlow<Problem> {
-    ControlFlow::Break(Problem::error("0A000", message))
+fn refused(message: impl Into<String>) -> ControlFlow<Classed> {
+    ControlFlow::Break(Classed::new("0A000", message))
 }
 
 /// The first of these that is there, by what is said of it.
-fn first(wrong: &[(bool, &str)]) -> ControlFlow<Problem> {
+fn first(wrong: &[(bool, &str)]) -> ControlFlow<Classed> {
     match wrong.iter().find(|(is_there, _)| *is_there) {
         Some((_, message)) => refused(*message),
         None => ControlFlow::Continue(()),
@@ -40,9 +35,9 @@ fn first(wrong: &[(bool, &str)]) -> ControlFlow<Problem> {
 }
 
 impl Visitor for Check<'_> {
-    type Break = Problem;
+    type Break = Classed;
 
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Problem> {
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Classed> {
         if let Some(lock) = query.locks.first() {
             let word = match lock.lock_type {
                 LockType::Share => "SHARE",
@@ -50,7 +45,7 @@ impl Visitor for Check<'_> {
             };
             // As PostgreSQL does in a transaction that only reads.
             let message = format!("cannot execute SELECT FOR {word} in a read-only transaction");
-            return ControlFlow::Break(Problem::error("25006", message));
+            return ControlFlow::Break(Classed::new("25006", message));
         }
         first(&[
             (query.fetch.is_some(), "FETCH FIRST is answered with a number of rows and ONLY; write LIMIT"),
@@ -61,7 +56,7 @@ impl Visitor for Check<'_> {
         operations(&query.body)
     }
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Problem> {
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Classed> {
         let modifiers = match &select.group_by {
             GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => !modifiers.is_empty(),
         };
@@ -86,7 +81,7 @@ impl Visitor for Check<'_> {
                 _ => return ControlFlow::Continue(()),
             };
             match condition {
-                JoinConstraint::None => ControlFlow::Break(Problem::error(
+                JoinConstraint::None => ControlFlow::Break(Classed::new(
                     "42601",
                     "a join wants ON or USING; write CROSS JOIN for all pairs",
                 )),
@@ -95,7 +90,7 @@ impl Visitor for Check<'_> {
         })
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Problem> {
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Classed> {
         const SAMPLE: &str = "TABLESAMPLE is not answered here; write WHERE random() < 0.1 for a tenth of the rows";
         const ORDINALITY: &str = "WITH ORDINALITY is not answered here; write row_number() OVER ()";
         let alias = match factor {
@@ -144,7 +139,7 @@ impl Visitor for Check<'_> {
         }
     }
 
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Problem> {
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Classed> {
         match expr {
             Expr::Function(function) => self.function(function),
             Expr::SimilarTo { .. } => refused("SIMILAR TO takes a pattern in quotes here; write x ~ '^(...)$'"),
@@ -154,11 +149,14 @@ impl Visitor for Check<'_> {
 }
 
 impl Check<'_> {
-    fn function(&self, function: &Function) -> ControlFlow<Problem> {
+    fn function(&self, function: &Function) -> ControlFlow<Classed> {
         let name = function.name.to_string().to_ascii_lowercase();
-        let (aggregate, window) = (self.functions.is_aggregate(&name), self.functions.is_window(&name));
+        let state = self.ctx.state_ref();
+        let state = state.read();
+        let aggregate = state.aggregate_functions().contains_key(&name);
+        let window = state.window_functions().contains_key(&name);
         let wrong = |what: &str, kind: &str| {
-            ControlFlow::Break(Problem::error("42809", format!("{what} specified, but {name} is not {kind} function")))
+            ControlFlow::Break(Classed::new("42809", format!("{what} specified, but {name} is not {kind} function")))
         };
         if function.over.is_some() && !aggregate && !window {
             return wrong("OVER", "a window function nor an aggregate");
@@ -194,7 +192,7 @@ impl Check<'_> {
 }
 
 /// What two queries make of each other, where each row counts.
-fn operations(body: &SetExpr) -> ControlFlow<Problem> {
+fn operations(body: &SetExpr) -> ControlFlow<Classed> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return ControlFlow::Continue(()) };
     if matches!(op, SetOperator::Intersect | SetOperator::Except | SetOperator::Minus)
         && matches!(set_quantifier, SetQuantifier::All)
