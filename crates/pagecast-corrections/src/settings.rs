@@ -4,6 +4,9 @@
 
 use datafusion::prelude::SessionConfig;
 
-pub(crate) fn right(config: SessionConfig) -> SessionConfig {
+pub(crate) fn right(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    // Files of a folder's folders are left out of the folder's table, and nothing says so.
+    options.execution.listing_table_ignore_subdirectory = false;
     config
 }

@@ -29,7 +29,7 @@ pub enum Format {
     Arrow,
 }
 
-const ENDINGS: [(&str, Format); 10] = [
+const ENDINGS: [(&str, Format); 11] = [
     ("parquet", Format::Parquet),
     ("parq", Format::Parquet),
     ("pq", Format::Parquet),
@@ -39,6 +39,7 @@ const ENDINGS: [(&str, Format); 10] = [
     ("ndjson", Format::Json),
     ("jsonl", Format::Json),
     ("arrow", Format::Arrow),
+    ("feather", Format::Arrow),
     ("ipc", Format::Arrow),
 ];
 
@@ -109,6 +110,6 @@ mod tests {
 
     #[test]
     fn endings_are_named_in_one_sentence() {
-        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc");
+        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .feather and .ipc");
     }
 }

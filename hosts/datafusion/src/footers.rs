@@ -229,7 +229,9 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
                 check_footer(&footer, relation.len()).map_err(not_parquet)?;
-                return Ok((footer, bytes));
+                // A schema that is none is for those who ask for a column.
+                let corrected = pagecast_corrections::footer::corrected(&footer).ok().flatten();
+                return Ok((corrected.unwrap_or(footer), bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
         }
