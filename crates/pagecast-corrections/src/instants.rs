@@ -20,6 +20,8 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
+use crate::compares;
+
 /// The rule. It comes before DataFusion gives both sides one type.
 #[derive(Debug)]
 pub(crate) struct Instants;
@@ -134,7 +136,7 @@ impl Column {
 
     fn compare(&self, column: &Expr, op: Operator, literal: &Expr) -> Option<Expr> {
         use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-        if !matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
+        if !compares(op) {
             return None;
         }
         let place = self.place(&Literal::beside(literal, self.zone.is_some())?);

@@ -6,20 +6,25 @@
 //!
 //! | module | what is wrong without it |
 //! |---|---|
-//! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
-//! | `settings` | options of which the default gives wrong rows |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `date_bin` | it is NULL before 1678 and after 2261 |
 //! | `floats` | NaN has a sign, and -0 is not in a set of literals |
+//! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
+//! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
-//! | `statistics`, `parquet_format`, `readers` | more is concluded from a footer than it promises |
+//! | `settings` | options of which the default gives wrong rows |
+//! | `statistics` | more is concluded from a footer than it promises |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
+//! | `time_units` | a column of times beside a TIME literal is refused |
+//! | `uuid` | UUIDs are bytes, and no text is one |
+//! | `widening` | a folder of files whose columns grew is refused |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
 mod casts;
 mod date_bin;
 pub mod floats;
+pub mod footer;
 mod guards;
 mod instants;
 mod parquet_format;
@@ -28,23 +33,23 @@ mod set_operations;
 mod settings;
 pub mod statistics;
 mod subqueries;
+mod time_units;
+pub mod uuid;
+pub mod widening;
 mod window_groups;
-
-pub use guards::Guards;
-pub use parquet_format::Believed;
-pub use readers::BelievedReaders;
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::Operator;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::floats::BothZeros;
-use crate::instants::Instants;
-use crate::parquet_format::BelievedFactory;
+pub use guards::Guards;
+pub use parquet_format::CorrectedParquet;
+pub use readers::CorrectedReaders;
 
 /// The options of a session under which DataFusion gives right rows.
 pub fn configured(config: SessionConfig) -> SessionConfig {
@@ -66,10 +71,11 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
         .with_session_id(state.session_id().to_owned())
         .with_physical_optimizer_rules(rules)
         .build();
-    state.register_file_format(Arc::new(BelievedFactory::default()), true)?;
     state.register_udf(Arc::new(date_bin::function()))?;
-    state.register_function_rewrite(Arc::new(BothZeros))?;
-    state.register_function_rewrite(Arc::new(Instants))
+    state.register_function_rewrite(Arc::new(floats::BothZeros))?;
+    state.register_function_rewrite(Arc::new(instants::Instants))?;
+    state.register_function_rewrite(Arc::new(time_units::OneUnit))?;
+    state.register_function_rewrite(Arc::new(uuid::UsualForm))
 }
 
 /// A physical rule, kept from what it does wrong.
@@ -79,4 +85,10 @@ fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn Phy
         window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
         _ => Arc::clone(rule),
     }
+}
+
+/// Whether an operator compares values of one type.
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

@@ -1,5 +1,5 @@
-//! Readers of Parquet files whose footers say no more than they promise, for scans that no pool
-//! reads. It goes with [`statistics`](crate::statistics).
+//! Readers of Parquet files by [corrected](crate::footer) footers, for scans that no pool reads. They
+//! go with those corrections.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::statistics::believed;
+use crate::footer;
 
 /// Makes readers as another factory does.
 #[derive(Debug)]
-pub struct BelievedReaders<F>(pub F);
+pub struct CorrectedReaders<F>(pub F);
 
-impl<F: ParquetFileReaderFactory> ParquetFileReaderFactory for BelievedReaders<F> {
+impl<F: ParquetFileReaderFactory> ParquetFileReaderFactory for CorrectedReaders<F> {
     fn create_reader(
         &self,
         partition: usize,
@@ -50,6 +50,6 @@ impl AsyncFileReader for Reader {
         options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         let footer = self.0.get_metadata(options);
-        async move { believed(Arc::unwrap_or_clone(footer.await?)).map(Arc::new) }.boxed()
+        async move { footer::read(Arc::unwrap_or_clone(footer.await?)).map(Arc::new) }.boxed()
     }
 }

@@ -6,9 +6,11 @@ use datafusion::prelude::SessionConfig;
 
 pub(crate) fn right(mut config: SessionConfig) -> SessionConfig {
     let options = config.options_mut();
-    // Without a zone of the session, a literal with one is compared by what a clock shows.
+    // Files of a folder's folders are left out of the folder's table, and nothing says so.
+    options.execution.listing_table_ignore_subdirectory = false;
+    // A literal with a zone is compared by what a clock shows there.
     options.execution.time_zone.get_or_insert_with(|| "UTC".to_owned());
-    // A value that cannot be shown is an error, and not a text that says so.
+    // What cannot be shown is a text that says so.
     options.format.safe = false;
     config
 }

@@ -43,14 +43,6 @@ pub fn believed(footer: ParquetMetaData) -> Result<ParquetMetaData> {
     Ok(footer.set_row_groups(in_order(&file, row_groups)?).build())
 }
 
-/// [`believed`] of a footer that others have, too, without its page index.
-///
-/// # Errors
-/// As [`believed`].
-pub fn believed_without_pages(footer: &ParquetMetaData) -> Result<ParquetMetaData> {
-    believed(ParquetMetaData::new(footer.file_metadata().clone(), footer.row_groups().to_vec()))
-}
-
 /// What a table's format or DataFusion knows of a file, without what is no promise.
 #[must_use]
 pub fn believed_of_file(mut statistics: Statistics) -> Statistics {

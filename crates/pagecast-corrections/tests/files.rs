@@ -8,7 +8,10 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray, TimestampNanosecondArray,
 };
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::ListingOptions;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use pagecast_corrections::CorrectedParquet;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{LogicalType, Repetition, Type};
 use parquet::data_type::AsBytes;
@@ -33,8 +36,8 @@ fn write(path: &Path, row_groups: &[ArrayRef], properties: WriterPropertiesBuild
 async fn ask(folder: &Path, sql: &str) -> Vec<String> {
     let ctx = SessionContext::new_with_config(pagecast_corrections::configured(SessionConfig::new()));
     pagecast_corrections::install(&ctx).unwrap();
-    let table = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'", folder.display());
-    ctx.sql(&table).await.unwrap();
+    let options = ListingOptions::new(CorrectedParquet::of(&ParquetFormat::default()).unwrap());
+    ctx.register_listing_table("t", folder.display().to_string(), options, None, None).await.unwrap();
     let batches = ctx.sql(sql).await.unwrap().collect().await.unwrap();
     let options = arrow::util::display::FormatOptions::new().with_null("NULL");
     let mut rows = Vec::new();

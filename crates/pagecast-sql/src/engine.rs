@@ -16,6 +16,7 @@ use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::expected;
 use crate::held;
+use crate::listed;
 use crate::logs;
 use crate::place::Place;
 use crate::reading::Reading;
@@ -111,6 +112,7 @@ impl Engine {
             found.close_outside(bounds);
         }
         logs::install(&ctx, &options.allowed).map_err(|error| anyhow!(tables::message(&error)))?;
+        listed::install(&ctx);
         // Before the tables, so that what is read to know their columns comes once.
         let host = pagecast_datafusion::install_with(&ctx, pool.clone(), host_options(&options, memory))?;
         if let Some(bounds) = bounds {

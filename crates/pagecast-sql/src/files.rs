@@ -11,14 +11,15 @@ use anyhow::{Context, anyhow, bail};
 use async_trait::async_trait;
 use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
+use crate::folder::Numbers;
 use crate::formats::{Format, endings};
+use crate::listed::Listed;
 use crate::place::Place;
-use crate::schemas;
 use crate::stores;
 use crate::tables::{self, Found, encoded};
 
@@ -80,7 +81,7 @@ impl Meant {
         if name.contains(['/', '*']) || Format::of(path).is_some() {
             return Some(Self::Named);
         }
-        let folder = if path.is_dir() { tables::discover(path).ok() } else { None };
+        let folder = if path.is_dir() { tables::at(path).ok() } else { None };
         folder.map(Self::Searched)
     }
 }
@@ -109,7 +110,7 @@ impl Files {
         if !path.is_dir() {
             format_of(name)?;
         }
-        provider(tables::discover(&path)?, ctx).await
+        provider(tables::at(&path)?, ctx).await
     }
 
     async fn in_store(&self, ctx: &SessionContext, url: &str) -> anyhow::Result<Arc<dyn TableProvider>> {
@@ -146,6 +147,7 @@ async fn listing(
     let options = format.options(ctx, Vec::new(), first)?.with_file_extension("");
     let state = ctx.state();
     let urls = urls.iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
+    let (numbers, file) = (Numbers::Plain, None);
     for url in &urls {
         let store = ctx.runtime_env().object_store(url)?;
         if url.list_all_files(&state, &store, "").await?.try_next().await?.is_none() {
@@ -155,9 +157,8 @@ async fn listing(
     if urls.is_empty() {
         bail!("there is no such file");
     }
-    let schema = schemas::merged(&options, &state, &urls).await.map_err(|error| anyhow!(tables::message(&error)))?;
-    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
-    Ok(Arc::new(ListingTable::try_new(config)?))
+    let table = Listed { urls, options, numbers, file }.table(&state, None).await;
+    table.map_err(|error| anyhow!(tables::message(&error)))
 }
 
 /// `name` with the user's home for `~/`.

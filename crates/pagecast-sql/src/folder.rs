@@ -6,22 +6,27 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::datasource::listing::{ListingTable, PartitionedFile};
+use datafusion::datasource::listing::{ListingTable, ListingTableUrl, PartitionedFile};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast, ident, lit};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
+use object_store::path::Path as Location;
+use pagecast_corrections::uuid;
 use pagecast_datafusion::naming_broken_files;
-use pagecast_tables::{Asked, TableColumns, TableFile, TableSnapshot, TableVersion, TableVersions, Wanted, is_of_keys};
+use pagecast_tables::{
+    Asked, Column, TableColumns, TableFile, TableSnapshot, TableVersion, TableVersions, Wanted, is_of_keys, parts_of,
+};
 
 use crate::named_file::check_is_there;
+use crate::tables::is_hidden;
 
 /// The folder of rows whose key is NULL.
 const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -29,6 +34,20 @@ const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 /// Whether a folder's value is NULL.
 pub(crate) fn is_null(value: &str) -> bool {
     value == NULL_FOLDER
+}
+
+/// Whether a file at these places belongs to the table: no name below them is hidden.
+pub(crate) fn is_shown(urls: &[ListingTableUrl], file: &Location) -> bool {
+    urls.iter().any(|url| url.strip_prefix(file).is_some_and(|mut names| !names.any(is_hidden)))
+}
+
+/// How folders write numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Numbers {
+    /// Without zeros before them, so that a number names its folder.
+    Plain,
+    /// `month=01` is 1 as well.
+    AsTheyCome,
 }
 
 /// A table of Parquet files.
@@ -39,6 +58,7 @@ pub(crate) struct Folder {
     /// The same with values in their types: rows are added to it.
     typed: ListingTable,
     keys: Vec<String>,
+    numbers: Numbers,
     columns: TableColumns,
     /// Its one file, for people, if it has one that was named.
     file: Option<String>,
@@ -50,6 +70,7 @@ impl Folder {
         files: ListingTable,
         typed: ListingTable,
         keys: &[(String, DataType)],
+        numbers: Numbers,
         file: Option<String>,
     ) -> Result<Self> {
         let keys: Vec<String> = keys.iter().map(|(key, _)| key.clone()).collect();
@@ -61,8 +82,12 @@ impl Folder {
         };
         let fields: Fields = schema.fields().iter().map(field).collect();
         let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
-        let columns = TableColumns::new(Arc::new(schema), &keys.iter().map(String::as_str).collect::<Vec<_>>())?;
-        Ok(Self { files, typed, keys, columns, file })
+        let mut columns = TableColumns::new(Arc::new(schema), &keys.iter().map(String::as_str).collect::<Vec<_>>())?;
+        if columns.in_files().fields().iter().any(|field| has_uuid(field)) {
+            let found_as = columns.in_files().fields().iter().map(|field| by_name(field)).collect();
+            columns = columns.found_as(found_as);
+        }
+        Ok(Self { files, typed, keys, numbers, columns, file })
     }
 
     /// A filter of keys, in terms of their texts.
@@ -82,6 +107,10 @@ impl Folder {
     fn folder(&self, filter: &Expr) -> Option<Expr> {
         let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = filter else { return None };
         let (Expr::Column(key), Expr::Literal(value, _)) = (&**left, &**right) else { return None };
+        let kind = self.columns.all().field_with_name(&key.name).ok()?.data_type();
+        if *kind == DataType::Boolean || self.numbers == Numbers::AsTheyCome && !kind.is_string() {
+            return None;
+        }
         let text = value.cast_to(&DataType::Utf8).ok()?;
         // Writers differ in how they write other characters.
         let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
@@ -111,6 +140,7 @@ impl Folder {
         let listed = self.files.list_files_for_scan(state, &of_texts, None).await?;
         let ordering = self.files.try_create_output_ordering(state.execution_props(), &listed.file_groups)?;
         let files = listed.file_groups.into_iter().flat_map(|group| group.into_inner());
+        let files = files.filter(|file| is_shown(self.files.table_paths(), &file.object_meta.location));
         let files = files.map(|file| self.table_file(file)).collect::<Result<Vec<_>>>()?;
         if let (Some(name), true) = (&self.file, files.is_empty()) {
             check_is_there(&self.files, name, state).await?;
@@ -119,6 +149,17 @@ impl Folder {
             self.files.table_paths().first().map_or_else(ObjectStoreUrl::local_filesystem, |url| url.object_store());
         Ok(Listing { store, columns: self.columns.clone(), files, ordering })
     }
+}
+
+/// Whether the column, or a part of it, has UUIDs, which no other reader makes of bytes.
+fn has_uuid(field: &Field) -> bool {
+    uuid::is_text(field) || parts_of(field.data_type()).iter().any(|part| has_uuid(part))
+}
+
+/// How files have a column that they have by its name.
+fn by_name(field: &Field) -> Column {
+    let parts = parts_of(field.data_type()).iter().map(|part| by_name(part)).collect();
+    Column { parts, ..Column::named(field.name()) }
 }
 
 #[async_trait]

@@ -10,11 +10,9 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use pagecast_corrections::Believed;
 
 /// What a table's files are; of a folder with several, the first is the table's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,7 +29,7 @@ pub enum Format {
     Arrow,
 }
 
-const ENDINGS: [(&str, Format); 10] = [
+const ENDINGS: [(&str, Format); 11] = [
     ("parquet", Format::Parquet),
     ("parq", Format::Parquet),
     ("pq", Format::Parquet),
@@ -41,6 +39,7 @@ const ENDINGS: [(&str, Format); 10] = [
     ("ndjson", Format::Json),
     ("jsonl", Format::Json),
     ("arrow", Format::Arrow),
+    ("feather", Format::Arrow),
     ("ipc", Format::Arrow),
 ];
 
@@ -84,10 +83,7 @@ impl Format {
         let format: Arc<dyn FileFormat> = match self {
             Self::Parquet => {
                 let read = ParquetReadOptions::default().table_partition_cols(keys);
-                let format = ParquetFormat::default().with_options(options.parquet.clone());
-                let mut listing = read.to_listing_options(&ctx.copied_config(), options);
-                listing.format = Arc::new(Believed::new(format));
-                return Ok(listing);
+                return Ok(read.to_listing_options(&ctx.copied_config(), options));
             }
             Self::Csv => Arc::new(csv()),
             Self::Tsv => Arc::new(csv().with_delimiter(b'\t')),
@@ -114,6 +110,6 @@ mod tests {
 
     #[test]
     fn endings_are_named_in_one_sentence() {
-        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow and .ipc");
+        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .feather and .ipc");
     }
 }

@@ -19,6 +19,7 @@ mod folder;
 pub mod formats;
 mod heap_unsafe;
 mod held;
+mod listed;
 mod logs;
 mod named_file;
 mod place;

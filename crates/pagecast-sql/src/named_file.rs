@@ -1,30 +1,56 @@
-//! A table of one file that was named. DataFusion takes a file that is missing for an empty folder,
-//! so that a table whose file has gone would have no rows and no error.
+//! Files that are not Parquet, as a table. DataFusion takes a file that is missing for an empty
+//! folder, so that a table whose one file has gone would have no rows and no error; and it knows no
+//! hidden folders.
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::listing::{ListingTable, PartitionedFile};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use object_store::{Error, ObjectStoreExt};
 
-/// A table of one file, which is not Parquet.
+use crate::folder::is_shown;
+
+/// A table of files that are not Parquet.
 #[derive(Debug)]
-pub(crate) struct NamedFile {
+pub(crate) struct OtherFiles {
     rows: ListingTable,
-    /// Where it is, for people: without secrets.
-    name: String,
+    /// Where its one file is, if it has one that was named, for people: without secrets.
+    file: Option<String>,
 }
 
-impl NamedFile {
-    pub(crate) fn new(rows: ListingTable, name: String) -> Self {
-        Self { rows, name }
+impl OtherFiles {
+    pub(crate) fn new(rows: ListingTable, file: Option<String>) -> Self {
+        Self { rows, file }
+    }
+
+    /// The plan without the files that are hidden.
+    fn shown(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let shown = plan.transform_down(|plan| {
+            let source = plan.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source);
+            let Some(config) = source.and_then(|source| source.downcast_ref::<FileScanConfig>()) else {
+                return Ok(Transformed::no(plan));
+            };
+            let is_ours = |file: &PartitionedFile| is_shown(self.rows.table_paths(), &file.object_meta.location);
+            if config.file_groups.iter().flat_map(FileGroup::iter).all(is_ours) {
+                return Ok(Transformed::no(plan));
+            }
+            let group =
+                |group: &FileGroup| FileGroup::new(group.iter().filter(|file| is_ours(file)).cloned().collect());
+            let groups = config.file_groups.iter().map(group).filter(|group| !group.is_empty()).collect();
+            let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
+            Ok(Transformed::yes(DataSourceExec::from_data_source(config) as _))
+        });
+        Ok(shown?.data)
     }
 }
 
@@ -41,7 +67,7 @@ pub(crate) async fn check_is_there(table: &ListingTable, name: &str, session: &d
 }
 
 #[async_trait]
-impl TableProvider for NamedFile {
+impl TableProvider for OtherFiles {
     fn schema(&self) -> SchemaRef {
         self.rows.schema()
     }
@@ -63,10 +89,10 @@ impl TableProvider for NamedFile {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.rows.scan(session, projection, filters, limit).await?;
-        if plan.is::<EmptyExec>() {
-            check_is_there(&self.rows, &self.name, session).await?;
+        if let (true, Some(file)) = (plan.is::<EmptyExec>(), &self.file) {
+            check_is_there(&self.rows, file, session).await?;
         }
-        Ok(plan)
+        self.shown(plan)
     }
 
     async fn insert_into(

@@ -1,6 +1,7 @@
 //! Files of tables, and tables whose metadata say which files they have.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -11,19 +12,16 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
-use datafusion::datasource::listing::{ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 use pagecast::storage::without_secrets;
 use pagecast_datafusion::{check_footer, is_encrypted};
-use pagecast_tables::VersionedTable;
-use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-use crate::folder::{Folder, is_null};
+use crate::folder::{Numbers, is_null};
 use crate::formats::Format;
+use crate::listed::Listed;
 use crate::logs::{Log, is_table, tables_of};
-use crate::named_file::NamedFile;
-use crate::schemas;
 
 /// A table: a file, a folder of files of one format, or a Delta or Iceberg table.
 #[derive(Clone, Debug)]
@@ -93,12 +91,25 @@ fn outside(path: &Path, bounds: &[PathBuf]) -> Option<PathBuf> {
 
 /// The tables in `data`, which is a file, a Delta or Iceberg table or a folder: of a folder each
 /// file whose ending is that of a format, and each subfolder that is such a table or holds such
-/// files, be it in folders of keys (`year=2024`); or only the folder itself, if it holds folders of
-/// keys. Where a Parquet table and one of another format would have one name, there is the Parquet
+/// files, be it in folders below; or only the folder itself, if it holds folders of keys
+/// (`year=2024`). Where a Parquet table and one of another format would have one name, there is the Parquet
 /// table. Every footer is read, and every log, so that a broken one closes its table here and ends
 /// no run in its middle.
 pub fn discover(data: &Path) -> anyhow::Result<Found> {
     discover_allowing(data, &[])
+}
+
+/// What is at a place that a statement names: a folder is one table, which has all of its files.
+pub(crate) fn at(place: &Path) -> anyhow::Result<Found> {
+    let place = &place.canonicalize().with_context(|| format!("cannot open {}", place.display()))?;
+    match place.is_dir() {
+        true => found(
+            Candidate::all_at(place.clone(), place).into_iter().map(|table| (table.name.clone(), table)).collect(),
+            place,
+            &[],
+        ),
+        false => discover(place),
+    }
 }
 
 /// [`discover`], where such tables may have files in these folders, too.
@@ -119,6 +130,11 @@ pub(crate) fn discover_allowing(data: &Path, allowed: &[PathBuf]) -> anyhow::Res
             }
         }
     }
+    found(named, data, allowed)
+}
+
+/// The tables that these candidates of `data` are.
+fn found(named: BTreeMap<String, Candidate>, data: &Path, allowed: &[PathBuf]) -> anyhow::Result<Found> {
     if named.is_empty() {
         bail!(
             "no Parquet file in {}; each *.parquet, *.csv, *.json or *.arrow file, folder of them or Delta table is a \
@@ -246,8 +262,7 @@ impl Table {
         if let Some(log) = &self.log {
             return log.provider(ctx).await;
         }
-        let made = self.of_files(ctx).await;
-        let table = made.map_err(|error| self.other_schema().unwrap_or_else(|| anyhow!(message(&error))));
+        let table = self.of_files(ctx).await.map_err(|error| anyhow!(message(&error)));
         table.with_context(|| format!("{} is no table", self.path.display()))
     }
 
@@ -259,26 +274,8 @@ impl Table {
         // The endings decide what is listed.
         let first = self.files.first().map(PathBuf::as_path).filter(|file| file.is_file());
         let options = self.format.options(ctx, self.keys.clone(), first)?.with_file_extension("");
-        let schema = schemas::merged(&options, &ctx.state(), &self.urls()?).await?;
-        let cache = ctx.runtime_env().cache_manager.get_file_statistic_cache();
-        let listing = |options| {
-            let config = ListingTableConfig::new_with_multi_paths(self.urls()?).with_listing_options(options);
-            Ok::<_, DataFusionError>(
-                ListingTable::try_new(config.with_schema(schema.clone()))?.with_cache(cache.clone()),
-            )
-        };
-        let typed = listing(options.clone())?;
         let file = self.is_file.then(|| self.path.display().to_string());
-        if self.format == Format::Parquet {
-            let texts = self.keys.iter().map(|(key, _)| (key.clone(), DataType::Utf8)).collect();
-            let texts = listing(options.with_table_partition_cols(texts))?;
-            let folder = Folder::new(texts, typed, &self.keys, file)?;
-            return Ok(Arc::new(VersionedTable::newest(Arc::new(folder)).await?));
-        }
-        Ok(match file {
-            Some(file) => Arc::new(NamedFile::new(typed, file)),
-            None => Arc::new(typed),
-        })
+        Listed { urls: self.urls()?, options, numbers: Numbers::Plain, file }.table(&ctx.state(), None).await
     }
 
     /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
@@ -293,33 +290,10 @@ impl Table {
         let folder = format!("{}/", self.url);
         let of_ending = |ending: &str| {
             let folder = folder.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
-            // Hidden files are left out here as they are in `entries`.
-            let pattern = format!("[!.]*.{ending}").parse().ok();
+            let pattern = format!("*.{ending}").parse().ok();
             Ok(ListingTableUrl::try_new(folder, pattern)?.with_table_ref(self.reference()))
         };
         endings.into_iter().map(of_ending).collect()
-    }
-
-    /// The first file whose columns do not fit those of the files before it.
-    fn other_schema(&self) -> Option<anyhow::Error> {
-        if self.format != Format::Parquet {
-            return None;
-        }
-        let mut types: BTreeMap<String, (DataType, &Path)> = BTreeMap::new();
-        for file in &self.files {
-            let footer = footer(file).ok()?;
-            let metadata = footer.file_metadata();
-            let schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata()).ok()?;
-            for field in schema.fields() {
-                let (before, first) =
-                    types.entry(field.name().clone()).or_insert_with(|| (field.data_type().clone(), file));
-                if before != field.data_type() {
-                    let (name, now, file, first) = (field.name(), field.data_type(), file.display(), first.display());
-                    return Some(anyhow!("{file}: column {name} is {now} here and {before} in {first}"));
-                }
-            }
-        }
-        None
     }
 }
 
@@ -385,27 +359,45 @@ fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect()
     };
     let mut paths = read().with_context(|| format!("cannot list folder {}", folder.display()))?;
-    paths.retain(|path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")));
+    paths.retain(|path| !path.file_name().and_then(OsStr::to_str).is_some_and(is_hidden));
     paths.sort();
     Ok(paths)
 }
 
-/// The files of some format of the table at `path`, also those in its folders of keys, sorted by
-/// name; none if it is no table.
+/// Whether a file or folder of this name is none of a table: Spark's `_delta_log`, `_temporary` and
+/// `_SUCCESS` are not, and the folders of a key `_k` are.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with('.') || name.starts_with('_') && key(name).is_none()
+}
+
+/// The files of some format of the table at `path`, also those in its folders, sorted by name; none
+/// if it is no table.
 fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_ours = |path: &Path| Format::of(path).is_some() && path.is_file();
     if !path.is_dir() {
         return Ok(if is_ours(path) { vec![path.to_owned()] } else { Vec::new() });
     }
     let mut files = Vec::new();
-    for path in entries(path)? {
-        if key_of(&path).is_some() {
-            files.extend(files_of(&path)?);
-        } else if is_ours(&path) {
-            files.push(path);
+    for inner in entries(path)? {
+        if !inner.is_dir() {
+            files.extend(is_ours(&inner).then_some(inner));
+        } else if is_table(&inner) {
+            return Err(table_of_its_own(&inner.display().to_string(), &path.display().to_string()));
+        } else if !is_of_catalog(&inner) {
+            files.extend(files_of(&inner)?);
         }
     }
     Ok(files)
+}
+
+/// What is wrong with a folder in which there is a table whose metadata say which files it has.
+pub(crate) fn table_of_its_own(inner: &str, folder: &str) -> anyhow::Error {
+    anyhow!("{folder} is no table: {inner} in it is one, whose metadata say which files it has; name that one")
+}
+
+/// Whether a folder has the files of the catalog beside it, which says what they are.
+fn is_of_catalog(folder: &Path) -> bool {
+    folder.extension().is_some_and(|ending| ending == "files") && !tables_of(&folder.with_extension("")).is_empty()
 }
 
 /// The key and value of a folder `year=2024`.
@@ -418,33 +410,69 @@ pub(crate) fn key(name: &str) -> Option<(&str, &str)> {
     name.split_once('=').filter(|(key, _)| !key.is_empty())
 }
 
-/// The keys of the folders that lead from `folder` to its `files`, which must be the same for all.
-/// A key whose values are all whole numbers, or NULL, is one.
+/// The keys of folders, which must be the same for all files, and what their values can be.
+#[derive(Default)]
+pub(crate) struct Keys {
+    /// A file that has them.
+    first: Option<String>,
+    columns: Vec<(String, Kinds)>,
+}
+
+/// What all values of a key but NULL are; a text otherwise.
+struct Kinds {
+    is_number: bool,
+    is_truth: bool,
+}
+
+impl Keys {
+    /// Adds those of the folders that lead to a file.
+    pub(crate) fn add(&mut self, file: &str, keys: Vec<(&str, &str)>) -> anyhow::Result<()> {
+        let first = self.first.get_or_insert_with(|| {
+            let of_key = |(key, _): &(&str, &str)| ((*key).to_owned(), Kinds { is_number: true, is_truth: true });
+            self.columns = keys.iter().map(of_key).collect();
+            file.to_owned()
+        });
+        if !self.columns.iter().map(|(key, _)| key.as_str()).eq(keys.iter().map(|&(key, _)| key)) {
+            bail!("{file}: its folders have other keys than those of {first}");
+        }
+        for ((_, kinds), (_, value)) in self.columns.iter_mut().zip(keys).filter(|(_, (_, value))| !is_null(value)) {
+            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
+            // text.
+            kinds.is_number &= value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
+            kinds.is_truth &= value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false");
+        }
+        Ok(())
+    }
+
+    /// The columns that they are.
+    pub(crate) fn columns(self) -> Vec<(String, DataType)> {
+        let kind = |kinds: &Kinds| match kinds {
+            Kinds { is_number: true, .. } => DataType::Int64,
+            Kinds { is_truth: true, .. } => DataType::Boolean,
+            _ => DataType::Utf8,
+        };
+        self.columns.into_iter().map(|(key, kinds)| (key, kind(&kinds))).collect()
+    }
+}
+
+/// The keys of the folders that lead from `folder` to its `files`.
 fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(String, DataType)>> {
-    let mut columns = Vec::<(String, DataType)>::new();
-    for (number, file) in files.iter().enumerate() {
+    let mut keys = Keys::default();
+    for file in files {
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
             bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
         }
         let folders = file.ancestors().skip(1).take_while(|&path| path != folder);
-        let mut of_file: Vec<_> = folders.filter_map(|folder| key(folder.file_name()?.to_str()?)).collect();
+        let names: Vec<_> = folders.filter_map(|folder| folder.file_name()?.to_str()).collect();
+        let mut of_file: Vec<_> = names.iter().filter_map(|name| key(name)).collect();
         of_file.reverse();
-        if number == 0 {
-            columns = of_file.iter().map(|&(key, _)| (key.to_owned(), DataType::Int64)).collect();
+        // DataFusion looks for keys from the table's folder on, and leaves out what has none there.
+        if names.iter().rev().take(of_file.len()).any(|name| key(name).is_none()) {
+            bail!("{}: it would be left out, for there is a folder without a key above its keys", file.display());
         }
-        if !columns.iter().map(|(key, _)| key.as_str()).eq(of_file.iter().map(|&(key, _)| key)) {
-            bail!("{}: its folders have other keys than those of {}", file.display(), files[0].display());
-        }
-        for ((_, kind), (_, value)) in columns.iter_mut().zip(of_file) {
-            // DataFusion finds the folder of a number by writing the number, so that 01 must stay a
-            // text.
-            let is_number = value.parse::<i64>().is_ok_and(|number| number.to_string() == value);
-            if !is_number && !is_null(value) {
-                *kind = DataType::Utf8;
-            }
-        }
+        keys.add(&file.display().to_string(), of_file)?;
     }
-    Ok(columns)
+    Ok(keys.columns())
 }
 
 /// `path` as a URL, in which nothing is a pattern.

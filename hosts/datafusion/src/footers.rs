@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use pagecast::{Pool, Relation, RelationId};
-use pagecast_corrections::statistics::believed;
 use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::errors::ParquetError;
@@ -231,7 +230,7 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
             DecodeResult::NeedsData(ranges) => wanted = ranges,
             DecodeResult::Data(footer) => {
                 check_footer(&footer, relation.len()).map_err(not_parquet)?;
-                return Ok((believed(footer).map_err(not_parquet)?, bytes));
+                return Ok((pagecast_corrections::footer::read(footer).map_err(not_parquet)?, bytes));
             }
             DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
         }

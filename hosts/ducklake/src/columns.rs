@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use datafusion::common::ScalarValue;
+use pagecast_corrections::uuid;
 use pagecast_tables::Column;
 
 use crate::error::{DuckLakeError, Result};
@@ -62,7 +63,8 @@ fn part(catalog: &Path, row: &Row, rows: &[Row], depth: usize) -> Result<(FieldR
     let column = Column { id: Some(id), names: row.names.clone(), default, parts };
     // DuckDB says of parts that they are not NULL, and writes NULL.
     let nullable = row.nullable || row.parent.is_some();
-    Ok((Arc::new(Field::new(&row.name, kind, nullable)), column))
+    let field = Field::new(&row.name, kind, nullable);
+    Ok((Arc::new(if row.kind == "uuid" { uuid::as_text(field) } else { field }), column))
 }
 
 /// The type in files; nothing if it is not read here.
@@ -82,7 +84,7 @@ fn primitive(kind: &str) -> Option<DataType> {
         "float64" => DataType::Float64,
         "varchar" | "json" => DataType::Utf8,
         "blob" => DataType::Binary,
-        "uuid" => DataType::FixedSizeBinary(16),
+        "uuid" => DataType::Utf8View,
         "date" => DataType::Date32,
         "time" => DataType::Time64(TimeUnit::Microsecond),
         "timestamp" | "timestamp_us" | "timestamp_s" => timestamp(TimeUnit::Microsecond),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 use datafusion::common::ScalarValue;
 use iceberg::spec::{Literal, MappedField, NameMapping, NestedField, PrimitiveLiteral, PrimitiveType, Type};
+use pagecast_corrections::uuid;
 use pagecast_tables::{Column, TableColumns};
 
 use crate::error::{IcebergError, Result};
@@ -31,7 +32,11 @@ pub(crate) fn columns(
 
 fn arrow_field(field: &NestedField) -> Fault<FieldRef> {
     let kind = arrow_type(&field.field_type).map_err(|fault| format!("column {}: {fault}", field.name))?;
-    Ok(Arc::new(Field::new(&field.name, kind, !field.required)))
+    let column = Field::new(&field.name, kind, !field.required);
+    Ok(Arc::new(match *field.field_type {
+        Type::Primitive(PrimitiveType::Uuid) => uuid::as_text(column),
+        _ => column,
+    }))
 }
 
 /// The type of a column.
@@ -67,7 +72,7 @@ fn primitive(kind: &PrimitiveType) -> Fault<DataType> {
         PrimitiveType::TimestampNs => DataType::Timestamp(TimeUnit::Nanosecond, None),
         PrimitiveType::TimestamptzNs => DataType::Timestamp(TimeUnit::Nanosecond, utc()),
         PrimitiveType::String => DataType::Utf8,
-        PrimitiveType::Uuid => DataType::FixedSizeBinary(16),
+        PrimitiveType::Uuid => DataType::Utf8View,
         &PrimitiveType::Fixed(bytes) if i32::try_from(bytes).is_ok() => DataType::FixedSizeBinary(bytes as i32),
         PrimitiveType::Binary => DataType::Binary,
         other => return Err(format!("there is no type {other}")),
@@ -129,9 +134,7 @@ pub(crate) fn scalar(value: &PrimitiveLiteral, kind: &DataType) -> Option<Scalar
         (&DataType::FixedSizeBinary(bytes), Is::Binary(value)) if value.len() == bytes as usize => {
             ScalarValue::FixedSizeBinary(bytes, Some(value.clone()))
         }
-        (DataType::FixedSizeBinary(16), Is::UInt128(value)) => {
-            ScalarValue::FixedSizeBinary(16, Some(value.to_be_bytes().to_vec()))
-        }
+        (DataType::Utf8View, Is::UInt128(value)) => ScalarValue::Utf8View(Some(uuid::text(&value.to_be_bytes()))),
         _ => return None,
     })
 }

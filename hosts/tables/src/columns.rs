@@ -65,7 +65,7 @@ fn id_of(field: &Field) -> Option<i32> {
 }
 
 /// The parts of a nested type.
-pub(crate) fn parts_of(kind: &DataType) -> Fields {
+pub fn parts_of(kind: &DataType) -> Fields {
     match kind {
         DataType::Struct(fields) => fields.clone(),
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {

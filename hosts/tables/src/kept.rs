@@ -10,7 +10,7 @@ use datafusion::datasource::physical_plan::parquet::{CachedParquetFileReaderFact
 use datafusion::execution::cache::cache_manager::FileMetadataCache;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use object_store::ObjectStore;
-use pagecast_corrections::BelievedReaders;
+use pagecast_corrections::CorrectedReaders;
 use parquet::arrow::async_reader::AsyncFileReader;
 
 /// Something by which a format knows that files of a version are still read.
@@ -18,13 +18,13 @@ pub(crate) type Pin = Arc<dyn Any + Send + Sync>;
 
 /// DataFusion's readers of a scan's files, from its plan to the end of its streams.
 pub(crate) struct KeepingReaders {
-    inner: BelievedReaders<CachedParquetFileReaderFactory>,
+    inner: CorrectedReaders<CachedParquetFileReaderFactory>,
     _pin: Option<Pin>,
 }
 
 impl KeepingReaders {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>, pin: Option<Pin>) -> Self {
-        Self { inner: BelievedReaders(CachedParquetFileReaderFactory::new(store, cache)), _pin: pin }
+        Self { inner: CorrectedReaders(CachedParquetFileReaderFactory::new(store, cache)), _pin: pin }
     }
 }
 

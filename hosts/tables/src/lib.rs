@@ -55,7 +55,7 @@ mod session;
 mod snapshot;
 mod versions;
 
-pub use columns::{Column, TableColumns};
+pub use columns::{Column, TableColumns, parts_of};
 pub use file::TableFile;
 pub use filters::is_of_keys;
 pub use inside::inside;

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use pagecast_corrections::uuid;
 
 use crate::columns::Column;
 
@@ -39,6 +40,7 @@ pub fn as_type(values: &ArrayRef, kind: &DataType, parts: &[Column]) -> Result<A
             let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
             Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, *sorted)?))
         }
+        (DataType::Utf8View, DataType::FixedSizeBinary(_)) if let Some(texts) = uuid::texts(values) => Ok(texts),
         // A value that does not fit is an error, and no NULL.
         _ => Ok(cast_with_options(values, kind, &CastOptions { safe: false, ..CastOptions::default() })?),
     }
@@ -60,7 +62,7 @@ fn as_struct(values: &StructArray, fields: &Fields, parts: &[Column]) -> Result<
     Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?))
 }
 
-/// A nested column of a file as the table has it.
+/// A nested column or one of UUIDs of a file as the table has it.
 #[derive(Debug, Eq)]
 pub(crate) struct AsInTable {
     pub(crate) column: Arc<dyn PhysicalExpr>,

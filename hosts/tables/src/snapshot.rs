@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::common::stats::{NdvFallback, Precision};
@@ -20,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, empty::EmptyExec};
 use parquet::arrow::RowNumber;
 
 use crate::adapter::ByFoundColumns;
-use crate::columns::{TableColumns, parts_of};
+use crate::columns::TableColumns;
 use crate::file::TableFile;
 use crate::filters;
 use crate::kept::{KeepingReaders, Pin};
@@ -177,9 +177,7 @@ impl TableSnapshot {
             TableParquetOptions { global: state.config_options().execution.parquet.clone(), ..Default::default() };
         // Formats of tables have times of microseconds, and Spark stores them in 96 bits. As
         // nanoseconds those before 1678 and after 2261 would become others.
-        if !has_nanoseconds(self.columns.in_files().fields()) {
-            options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
-        }
+        options.global.coerce_int96.get_or_insert_with(|| "us".to_owned());
         let runtime = state.runtime_env();
         let cache = runtime.cache_manager.get_file_metadata_cache();
         let readers = KeepingReaders::new(runtime.object_store(&self.store)?, cache, self.pin);
@@ -199,14 +197,6 @@ impl TableSnapshot {
             .build();
         Ok(DataSourceExec::from_data_source(config))
     }
-}
-
-/// Whether a column, or a part of one, is of times in nanoseconds.
-fn has_nanoseconds(fields: &Fields) -> bool {
-    fields.iter().any(|field| match field.data_type() {
-        DataType::Timestamp(unit, _) => *unit == TimeUnit::Nanosecond,
-        kind => has_nanoseconds(&parts_of(kind)),
-    })
 }
 
 /// The first row of a file and the row's number in it, behind so many columns, become one position.

@@ -27,7 +27,7 @@ use crate::error::{OpenError, Setting, misuse};
 use crate::formats::Format;
 use crate::logs::{Log, LogFormat};
 use crate::place::{Login, Place};
-use crate::tables::{self, Closed, Found, Table, encoded, key};
+use crate::tables::{self, Closed, Found, Table, encoded, is_hidden, key};
 
 /// A place in an object store.
 pub struct Source {
@@ -205,11 +205,7 @@ impl Source {
         let whole = listed.iter().any(|meta| self.below(meta).len() > 1 && keyed(meta));
         for meta in listed.iter().filter(|meta| format(meta).is_some() && !logs.contains_key(&self.prefix)) {
             let parts = self.below(meta);
-            let hidden = parts.iter().any(|part| part.starts_with('.'));
-            // Folders of keys belong to the table; other folders below it do not.
-            let own = if whole { 0 } else { 1 };
-            let folders = parts.iter().skip(own).take(parts.len().saturating_sub(1 + own));
-            if hidden || folders.into_iter().any(|folder| key(folder).is_none()) {
+            if parts.iter().any(|part| is_hidden(part)) {
                 continue;
             }
             let table = if whole { self.prefix.clone() } else { self.entry(&parts[0])? };
@@ -229,7 +225,14 @@ impl Source {
         for (location, files) in tables {
             let first = files.iter().filter_map(|meta| format(meta)).min();
             let files: Vec<_> = files.into_iter().filter(|meta| format(meta) == first).collect();
-            add(&mut found, self.table(&location, first, &files, files[0].location == location)?)?;
+            let table = match self.inner_log(&location, &listed) {
+                Some(inner) => Err(tables::table_of_its_own(&inner, &self.url_of(&location))),
+                None => self.table(&location, first, &files, files[0].location == location),
+            };
+            match table {
+                Ok(table) => add(&mut found, table)?,
+                Err(fault) => closed.push(Closed { name: self.name(Path::new(location.as_ref()).file_name()), fault }),
+            }
         }
         for (location, format) in logs {
             let url = self.url_of(&location);
@@ -257,6 +260,15 @@ impl Source {
             }
         }
         Ok(logs)
+    }
+
+    /// A place below a table of which metadata say which files it has.
+    fn inner_log(&self, table: &Location, listed: &[ObjectMeta]) -> Option<String> {
+        listed.iter().find_map(|meta| {
+            let parts: Vec<String> = meta.location.prefix_match(table)?.map(|part| part.as_ref().to_owned()).collect();
+            let depth = (1..parts.len()).find(|&depth| LogFormat::of(&parts[depth..]).is_some())?;
+            Some(format!("{}/{}", self.url_of(table), parts[..depth].join("/")))
+        })
     }
 
     /// What has this name at this place.

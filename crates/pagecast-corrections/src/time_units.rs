@@ -1,0 +1,91 @@
+//! Times of two units beside each other: a column of microseconds and the literal `TIME
+//! '10:00:00'`, which has nanoseconds.
+//!
+//! DataFusion 55 finds no common type for them and refuses the comparison. A literal becomes a time
+//! of the column's unit where that loses nothing, so that bounds of files still tell; else both
+//! become nanoseconds. The file goes when DataFusion's coercion has the finer unit, as it has for
+//! instants (<https://github.com/apache/datafusion/pull/22759>).
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList};
+use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+use crate::compares;
+
+const FINEST: DataType = DataType::Time64(TimeUnit::Nanosecond);
+
+#[derive(Debug)]
+pub(crate) struct OneUnit;
+
+impl FunctionRewrite for OneUnit {
+    fn name(&self) -> &'static str {
+        "pagecast_time_units"
+    }
+
+    fn rewrite(&self, expr: Expr, schema: &DFSchema, _config: &ConfigOptions) -> Result<Transformed<Expr>> {
+        Ok(match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+                let ([left, right], changed) = in_one_unit([*left, *right], schema)?;
+                let expr = Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
+                if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let ([expr, low, high], changed) = in_one_unit([*expr, *low, *high], schema)?;
+                let (expr, low, high) = (Box::new(expr), Box::new(low), Box::new(high));
+                let expr = Expr::Between(Between { expr, negated, low, high });
+                if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+            }
+            Expr::InList(InList { expr, list, negated }) => {
+                let (mut all, changed) = in_one_unit([vec![*expr], list].concat(), schema)?;
+                let expr = Expr::InList(InList { expr: Box::new(all.remove(0)), list: all, negated });
+                if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+            }
+            other => Transformed::no(other),
+        })
+    }
+}
+
+/// The same, all in one unit if they are times of several.
+fn in_one_unit<T: AsMut<[Expr]>>(mut exprs: T, schema: &DFSchema) -> Result<(T, bool)> {
+    let all = exprs.as_mut();
+    let mut kinds = Vec::with_capacity(all.len());
+    for expr in all.iter() {
+        match expr.get_type(schema)? {
+            kind @ (DataType::Time32(_) | DataType::Time64(_)) => kinds.push(kind),
+            _ => return Ok((exprs, false)),
+        }
+    }
+    if kinds.iter().all(|kind| *kind == kinds[0]) {
+        return Ok((exprs, false));
+    }
+    let unit = all.iter().zip(&kinds).find(|(expr, _)| literal(expr).is_none()).map(|(_, kind)| kind.clone());
+    let unit = unit.unwrap_or(FINEST);
+    let fitted: Option<Vec<Expr>> = all
+        .iter()
+        .zip(&kinds)
+        .map(|(expr, kind)| if *kind == unit { Some(expr.clone()) } else { fitted(expr, &unit) })
+        .collect();
+    let new = fitted.unwrap_or_else(|| all.iter().map(|expr| cast(expr.clone(), FINEST)).collect());
+    all.iter_mut().zip(new).for_each(|(expr, new)| *expr = new);
+    Ok((exprs, true))
+}
+
+/// The value of a literal, also of one that is written as a text.
+fn literal(expr: &Expr) -> Option<ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Cast(Cast { expr, field }) => literal(expr)?.cast_to(field.data_type()).ok(),
+        _ => None,
+    }
+}
+
+/// A literal in this unit, if it has the same value there.
+fn fitted(expr: &Expr, unit: &DataType) -> Option<Expr> {
+    let value = literal(expr)?;
+    let fitted = value.cast_to(unit).ok()?;
+    (fitted.cast_to(&value.data_type()).ok()? == value).then_some(Expr::Literal(fitted, None))
+}
