@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use pagecast::metrics::Endpoint;
 use pagecast::warm::Reload;
 use pagecast::{Pool, Recorder};
@@ -127,6 +127,9 @@ async fn serve(args: &Args) -> anyhow::Result<()> {
     let engine = args.engine.open(true, pagecast_server::session_config(), recorder).await?;
     if let Some(shadow) = &shadow {
         shadow.start(&engine.pool)?;
+    }
+    for closed in &engine.closed {
+        say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
     }
     let tables = engine.tables.len();
     // It brings pages for as long as this is here.

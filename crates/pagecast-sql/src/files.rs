@@ -21,6 +21,7 @@ use crate::formats::{Format, endings};
 use crate::listed::Listed;
 use crate::place::Place;
 use crate::stores;
+use crate::stores::unpacked::{self, Packing, unpacked};
 use crate::tables::{self, Found, encoded};
 
 /// Makes tables of names that are paths or URLs.
@@ -146,8 +147,11 @@ async fn listing(
 ) -> anyhow::Result<Arc<dyn TableProvider>> {
     let options = format.options(ctx, Vec::new(), first)?.with_file_extension("");
     let state = ctx.state();
-    let urls = urls.iter().map(ListingTableUrl::parse).collect::<Result<Vec<_>>>()?;
+    let is_packed = urls.iter().any(|url| Packing::of(Path::new(url)).is_some());
+    let url = |url: &String| ListingTableUrl::parse(if is_packed { unpacked(url) } else { url.clone() });
+    let urls = urls.iter().map(url).collect::<Result<Vec<_>>>()?;
     let (numbers, file) = (Numbers::Plain, None);
+    unpacked::register(&ctx.state(), &urls)?;
     for url in &urls {
         let store = ctx.runtime_env().object_store(url)?;
         if url.list_all_files(&state, &store, "").await?.try_next().await?.is_none() {

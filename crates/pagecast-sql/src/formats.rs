@@ -1,5 +1,6 @@
 //! Formats of files, which are told apart by their endings.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
+
+use crate::stores::unpacked::{Packing, Unpacker};
 
 /// What a table's files are; of a folder with several, the first is the table's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,14 +50,28 @@ const ENDINGS: [(&str, Format); 11] = [
 pub(crate) fn endings() -> String {
     let [others @ .., (last, _)] = ENDINGS;
     let others = others.map(|(ending, _)| format!(".{ending}"));
-    format!("{} and .{last}", others.join(", "))
+    format!("{} and .{last}, texts also with .gz or .zst behind it", others.join(", "))
 }
 
 impl Format {
     /// What the ending of `path` says.
     pub fn of(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?;
-        ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|&(_, format)| format)
+        let is_packed = Packing::of(path).is_some();
+        let name = if is_packed { Path::new(path.file_stem()?) } else { path };
+        let ending = name.extension()?.to_str()?;
+        let format = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|&(_, format)| format);
+        format.filter(|format| !is_packed || matches!(format, Self::Csv | Self::Tsv | Self::Json))
+    }
+
+    /// The name of a file without its endings.
+    pub(crate) fn stem(path: &Path) -> Option<&OsStr> {
+        let stem = path.file_stem()?;
+        if Packing::of(path).is_some() { Path::new(stem).file_stem() } else { Some(stem) }
+    }
+
+    /// The endings of a file's name: `csv`, or `csv.gz`.
+    pub(crate) fn endings_of(path: &Path) -> Option<&str> {
+        path.file_name()?.to_str()?.get(Self::stem(path)?.len() + 1..)
     }
 
     /// The format of a table of these files, and those of them that have it; none without files.
@@ -101,6 +118,9 @@ impl Format {
 fn first_byte(path: &Path) -> io::Result<Option<u8>> {
     let mut start = Vec::new();
     File::open(path)?.take(4096).read_to_end(&mut start)?;
+    if let Some(packing) = Packing::of(path) {
+        start = Unpacker::new(packing)?.unpack(&start)?;
+    }
     Ok(start.into_iter().find(|byte| !byte.is_ascii_whitespace()))
 }
 
@@ -110,6 +130,10 @@ mod tests {
 
     #[test]
     fn endings_are_named_in_one_sentence() {
-        assert_eq!(endings(), ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .feather and .ipc");
+        assert_eq!(
+            endings(),
+            ".parquet, .parq, .pq, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .feather and .ipc, texts \
+             also with .gz or .zst behind it"
+        );
     }
 }

@@ -17,6 +17,7 @@ use pagecast_tables::VersionedTable;
 use crate::folder::{Folder, Numbers, is_shown};
 use crate::named_file::OtherFiles;
 use crate::schemas;
+use crate::stores::unpacked;
 use crate::tables::{Keys, key};
 
 /// What is known of a table before its files are looked at.
@@ -37,6 +38,7 @@ impl Listed {
         state: &SessionState,
         declared: Option<SchemaRef>,
     ) -> Result<Arc<dyn TableProvider>> {
+        unpacked::register(state, &self.urls)?;
         let parquet = CorrectedParquet::of(&*self.options.format);
         let is_parquet = parquet.is_some();
         self.options.format = parquet.unwrap_or(self.options.format);

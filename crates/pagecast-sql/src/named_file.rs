@@ -14,11 +14,12 @@ use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanC
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use object_store::{Error, ObjectStoreExt};
 
 use crate::folder::is_shown;
+use crate::stores::unpacked::is_unpacked;
 
 /// A table of files that are not Parquet.
 #[derive(Debug)]
@@ -41,13 +42,17 @@ impl OtherFiles {
                 return Ok(Transformed::no(plan));
             };
             let is_ours = |file: &PartitionedFile| is_shown(self.rows.table_paths(), &file.object_meta.location);
-            if config.file_groups.iter().flat_map(FileGroup::iter).all(is_ours) {
+            let is_packed = self.rows.table_paths().iter().any(is_unpacked);
+            if !is_packed && config.file_groups.iter().flat_map(FileGroup::iter).all(is_ours) {
                 return Ok(Transformed::no(plan));
             }
             let group =
                 |group: &FileGroup| FileGroup::new(group.iter().filter(|file| is_ours(file)).cloned().collect());
-            let groups = config.file_groups.iter().map(group).filter(|group| !group.is_empty()).collect();
-            let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build();
+            let groups: Vec<_> = config.file_groups.iter().map(group).filter(|group| !group.is_empty()).collect();
+            // What is said of the groups keeps packed files from being cut.
+            let whole = is_packed.then_some(Partitioning::UnknownPartitioning(groups.len()));
+            let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups);
+            let config = config.with_output_partitioning(whole).build();
             Ok(Transformed::yes(DataSourceExec::from_data_source(config) as _))
         });
         Ok(shown?.data)

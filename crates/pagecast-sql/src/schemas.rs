@@ -13,6 +13,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use pagecast_corrections::widening;
 
 use crate::folder::is_shown;
+use crate::stores::unpacked::packed;
 
 /// A file that was looked at.
 struct InFile {
@@ -63,10 +64,8 @@ pub(crate) async fn merged(
 
 /// A file's name for people.
 fn name_of(url: &ListingTableUrl, file: &ObjectMeta) -> String {
-    match url.scheme() {
-        "file" => format!("/{}", file.location),
-        _ => format!("{}{}", url.object_store().as_str(), file.location),
-    }
+    let store = url.object_store();
+    format!("{}{}", packed(store.as_str()).trim_start_matches("file://"), file.location)
 }
 
 /// Fails if a column of the file cannot be read as the table's.

@@ -22,6 +22,7 @@ use crate::folder::{Numbers, is_null};
 use crate::formats::Format;
 use crate::listed::Listed;
 use crate::logs::{Log, is_table, tables_of};
+use crate::stores::unpacked::{Packing, unpacked};
 
 /// A table: a file, a folder of files of one format, or a Delta or Iceberg table.
 #[derive(Clone, Debug)]
@@ -172,7 +173,7 @@ impl Candidate {
 
     /// What is at `path`; none if that is no table. `data` itself is one whatever its ending is.
     fn at(path: PathBuf, data: &Path) -> Option<Self> {
-        let name = if path.is_dir() { path.file_name() } else { path.file_stem() };
+        let name = if path.is_dir() { path.file_name() } else { Format::stem(&path) };
         let name = name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let files = if is_table(&path) {
             None
@@ -281,13 +282,16 @@ impl Table {
     /// Where DataFusion looks for the files: the one, or the folder, once for each ending that its
     /// files have.
     fn urls(&self) -> Result<Vec<ListingTableUrl>, DataFusionError> {
+        // One store has all files of a table.
+        let is_packed = self.files.iter().any(|file| Packing::of(file).is_some());
+        let url = if is_packed { unpacked(&self.url) } else { self.url.clone() };
         if self.is_file {
-            return Ok(vec![ListingTableUrl::parse(&self.url)?.with_table_ref(self.reference())]);
+            return Ok(vec![ListingTableUrl::parse(&url)?.with_table_ref(self.reference())]);
         }
-        let mut endings: Vec<_> = self.files.iter().filter_map(|file| file.extension()?.to_str()).collect();
+        let mut endings: Vec<_> = self.files.iter().filter_map(|file| Format::endings_of(file)).collect();
         endings.sort_unstable();
         endings.dedup();
-        let folder = format!("{}/", self.url);
+        let folder = format!("{url}/");
         let of_ending = |ending: &str| {
             let folder = folder.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
             let pattern = format!("*.{ending}").parse().ok();

@@ -58,6 +58,10 @@ impl ObjectStoreRegistry for PooledRegistry {
         if url.scheme() == "file" {
             return Ok(self.local(store));
         }
+        // A store that is made of another one, which is here by its own URL.
+        if url.scheme().contains('+') {
+            return Ok(store);
+        }
         let root = &url[..Position::BeforePath];
         let mut pooled = self.pooled.lock();
         if let Some(known) = pooled.get(root).filter(|known| Arc::ptr_eq(known.store(), &store)) {

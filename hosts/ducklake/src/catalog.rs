@@ -59,6 +59,8 @@ pub(crate) struct DataFile {
 pub(crate) struct DeleteFile {
     pub(crate) id: i64,
     pub(crate) path: PathBuf,
+    /// Whether it is a deletion vector, and no file of positions.
+    pub(crate) is_vector: bool,
 }
 
 #[derive(Debug)]
@@ -261,11 +263,12 @@ fn files(reading: &Transaction<'_>, table: i64, snapshot: i64, folder: &Path) ->
     })?;
     let places: HashMap<i64, usize> = files.iter().enumerate().map(|(place, file)| (file.id, place)).collect();
     let sql = format!(
-        "SELECT data_file_id, delete_file_id, path, path_is_relative FROM ducklake_delete_file \
+        "SELECT data_file_id, delete_file_id, path, path_is_relative, format FROM ducklake_delete_file \
          WHERE {SEEN} AND table_id = ?2"
     );
     let deletes = all(reading, &sql, params![snapshot, table], |row| {
-        let deletes = DeleteFile { id: row.get(1)?, path: Part::of(row, 2)?.under(folder) };
+        let is_vector = row.get::<_, Option<String>>(4)?.as_deref() == Some("puffin");
+        let deletes = DeleteFile { id: row.get(1)?, path: Part::of(row, 2)?.under(folder), is_vector };
         Ok((row.get::<_, i64>(0)?, deletes))
     })?;
     for (file, deletes) in deletes {

@@ -1,6 +1,7 @@
 //! Rows of files that are deleted or too new, and rows that are in the catalog.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Fields, Int64Type, SchemaRef};
 use datafusion::common::DataFusionError;
-use pagecast_tables::Column;
+use pagecast_tables::{Column, deletion_vector};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{PARQUET_FIELD_ID_META_KEY, ProjectionMask};
 use rusqlite::types::Value;
@@ -32,7 +33,10 @@ pub(crate) fn gone(file: &DataFile, snapshot: i64) -> Result<(Vec<u64>, bool)> {
         gone.extend((0..).zip(snapshots).filter(|&(_, of)| of > snapshot).map(|(row, _)| row));
         is_last = false;
     }
-    if let Some(path) = file.deletes.as_ref().map(|deletes| &deletes.path) {
+    if let Some(path) = file.deletes.as_ref().filter(|deletes| deletes.is_vector).map(|deletes| &deletes.path) {
+        let blob = fs::read(path).map_err(|error| cannot_open(path, &error))?;
+        gone.extend(decoded(path, || deletion_vector(&blob).map_err(|what| DuckLakeError::broken(path, what)))?);
+    } else if let Some(path) = file.deletes.as_ref().map(|deletes| &deletes.path) {
         // Deletes of several snapshots, if the file says of which each is.
         let rows = if has_column(path, SNAPSHOT)? {
             let [rows, snapshots] = integers(path, [POSITION, SNAPSHOT])?;
@@ -70,7 +74,11 @@ fn fields(path: &Path) -> Result<Fields> {
 }
 
 fn open(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| DuckLakeError::broken(path, format!("cannot be opened ({error})")))
+    File::open(path).map_err(|error| cannot_open(path, &error))
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> DuckLakeError {
+    DuckLakeError::broken(path, format!("cannot be opened ({error})"))
 }
 
 /// What the decoder makes of a file. It may panic over nonsense.

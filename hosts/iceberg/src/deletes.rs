@@ -12,7 +12,7 @@ use datafusion::common::DataFusionError;
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt;
 use iceberg::spec::{DataContentType, DataFileFormat, NestedField, NestedFieldRef, PrimitiveType, Type};
-use pagecast_tables::{TableFile, TableSnapshot};
+use pagecast_tables::{TableFile, TableSnapshot, deletion_vector};
 use roaring::RoaringTreemap;
 
 use crate::columns::columns;
@@ -24,8 +24,6 @@ use crate::schemas::Schemas;
 /// Ids that the specification gives the columns of files of deleted positions.
 const FILE_PATH: i32 = 2_147_483_546;
 const POS: i32 = 2_147_483_545;
-/// What a deletion vector begins with, behind its length.
-const MAGIC: [u8; 4] = [0xd1, 0xd3, 0x39, 0x64];
 
 /// What reads files of deletes.
 pub(crate) struct Reader<'a> {
@@ -103,7 +101,7 @@ impl Reader<'_> {
             return Err(IcebergError::broken(at, "the manifest does not say where its deletion vector is"));
         };
         let blob = self.place.read_range(at, start, bytes).await?;
-        let rows = decoded(at, || vector(&blob, bytes))?;
+        let rows = decoded(at, || deletion_vector(&blob))?;
         if rows.len() != file.record_count() {
             let (has, said) = (rows.len(), file.record_count());
             return Err(IcebergError::broken(
@@ -249,46 +247,5 @@ impl Keys {
 
     fn fields(&self) -> Vec<&NestedField> {
         self.columns.iter().map(|column| &**column).collect()
-    }
-}
-
-/// A deletion vector: the length of what follows it up to the checksum, a magic number, a 64-bit
-/// Roaring bitmap, and a checksum of the two.
-fn vector(blob: &[u8], bytes: u64) -> std::result::Result<RoaringTreemap, String> {
-    let whole = || -> Option<(&[u8], &[u8])> {
-        let (length, rest) = blob.split_first_chunk::<4>()?;
-        let (vector, checksum) = rest.split_last_chunk::<4>()?;
-        let is_whole = blob.len() as u64 == bytes && u32::from_be_bytes(*length) as usize == vector.len();
-        let is_same = u32::from_be_bytes(*checksum) == crc32fast::hash(vector);
-        (is_whole && is_same).then_some((vector.get(..4)?, vector.get(4..)?))
-    };
-    let (magic, bitmap) = whole().ok_or("its deletion vector is not whole")?;
-    if magic != MAGIC {
-        return Err("what should be a deletion vector is none".to_owned());
-    }
-    RoaringTreemap::deserialize_from(bitmap).map_err(|error| error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_vector_is_whole_or_none() {
-        let rows: RoaringTreemap = [0, 7, 1 << 33].into_iter().collect();
-        let mut bitmap = MAGIC.to_vec();
-        rows.serialize_into(&mut bitmap).unwrap();
-        let mut blob = (bitmap.len() as u32).to_be_bytes().to_vec();
-        blob.extend(&bitmap);
-        blob.extend(crc32fast::hash(&bitmap).to_be_bytes());
-        let bytes = blob.len() as u64;
-        assert_eq!(vector(&blob, bytes).unwrap(), rows);
-        for cut in 0..blob.len() {
-            assert!(vector(&blob[..cut], bytes).is_err() && vector(&blob[..cut], cut as u64).is_err(), "{cut}");
-            let mut other = blob.clone();
-            other[cut] ^= 1;
-            assert!(vector(&other, bytes).is_err(), "{cut}");
-        }
     }
 }

@@ -41,6 +41,7 @@
 //! * `columns`: columns as queries name them, and how files have them.
 //! * `adapter`: expressions over columns of the table, in terms of those of a file.
 //! * `nested`: values of nested columns, whose parts have other names or types.
+//! * `vector`: rows that are deleted, as several formats store them.
 //! * `inside`: whether a file lies where it may.
 //! * `kept`: readers of a scan's files, which keep them where they are.
 
@@ -53,6 +54,7 @@ mod kept;
 mod nested;
 mod session;
 mod snapshot;
+mod vector;
 mod versions;
 
 pub use columns::{Column, TableColumns, parts_of};
@@ -62,4 +64,5 @@ pub use inside::inside;
 pub use nested::as_type;
 pub use session::install;
 pub use snapshot::{POSITION, TableSnapshot, with_position};
+pub use vector::deletion_vector;
 pub use versions::{Agreed, Asked, TableVersion, TableVersions, VersionedTable, Wanted};

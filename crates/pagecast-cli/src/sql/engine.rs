@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::anyhow;
 use datafusion::prelude::SessionConfig;
 use pagecast::Recorder;
 use pagecast_datafusion::Delivery;
 use pagecast_sql::{Engine, Options, Place};
 
-use crate::failure::{of_opening, say, usage};
+use crate::failure::{of_opening, usage};
 use crate::flash::FlashArgs;
 use crate::stores::StoreArgs;
 use crate::units::Size;
@@ -87,11 +86,7 @@ impl EngineArgs {
             memory: self.memory.map(|limit| bytes("--memory", limit)).transpose()?,
             recorder,
         };
-        let engine = Engine::open(options, config).await.map_err(of_opening)?;
-        for closed in &engine.closed {
-            say(&anyhow!("table {} is closed: {:#}", closed.name, closed.fault));
-        }
-        Ok(engine)
+        Engine::open(options, config).await.map_err(of_opening)
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod bench;
 mod delta;
+mod folders;
 mod results;
 mod scripts;
 mod shape;

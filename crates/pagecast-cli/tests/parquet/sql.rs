@@ -134,8 +134,7 @@ fn a_table_that_is_broken_closes_alone() {
     let output = sql(data.path(), &["-c", "SELECT count(*) FROM lineitem"]);
     assert!(stdout(&output).contains("| 60175 "));
     let said = String::from_utf8(output.stderr.clone()).unwrap();
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!(lines.len(), 5, "{said}");
+    assert!(!said.contains("closed"), "nobody asked for them: {said}");
     for (table, words) in [
         ("chunk", "not inside a file of"),
         ("cut", "cut.parquet"),
@@ -143,13 +142,8 @@ fn a_table_that_is_broken_closes_alone() {
         ("footer", "footer.parquet"),
         ("mixed", "mixed/2.parquet: column a"),
     ] {
-        let is_it = |line: &&&str| line.starts_with(&format!("pagecast: table {table} is closed: "));
-        let line = lines.iter().find(is_it).unwrap_or_else(|| panic!("{table} in {said}"));
-        assert!(line.contains(words), "{line}");
         let refused = sql(data.path(), &["-c", &format!("SELECT * FROM {table}")]);
-        assert_eq!(refused.status.code(), Some(1));
-        let refused = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.lines().last().unwrap().contains(words), "{refused}");
+        assert_fails(&refused, 1, &[&format!("table {table} is closed: "), words]);
     }
     std::fs::remove_file(file).unwrap();
     assert_fails(&sql(data.path(), &["-c", "SELECT 1"]), 1, &[".parquet"]);

@@ -3,6 +3,7 @@
 mod credentials;
 mod discreet;
 mod on_demand;
+pub(crate) mod unpacked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -291,7 +292,7 @@ impl Source {
     ) -> anyhow::Result<Table> {
         let path = |location: &Location| PathBuf::from(self.url_of(location));
         let folder = path(location);
-        let name = self.name(if is_file { folder.file_stem() } else { folder.file_name() });
+        let name = self.name(if is_file { Format::stem(&folder) } else { folder.file_name() });
         let url = format!("{}/{}", self.root, encoded(location.as_ref().as_bytes()));
         let files = files.iter().map(|meta| path(&meta.location)).collect();
         let files = (format.unwrap_or(Format::Parquet), files);
