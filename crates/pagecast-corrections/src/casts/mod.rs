@@ -128,8 +128,14 @@ impl Kept {
             (Date64, Date32) => Self::Order { fails: false },
             (Date32 | Date64, Timestamp(_, zone)) if is_utc(zone.as_deref()) => Self::Values,
             (Timestamp(_, zone), Date32 | Date64) if is_utc(zone.as_deref()) => Self::Order { fails: false },
-            (Timestamp(from, one), Timestamp(to, other)) if one.is_some() == other.is_some() || both_utc(one, other) => {
-                if from <= to { Self::Values } else { Self::Order { fails: false } }
+            (Timestamp(from, one), Timestamp(to, other))
+                if one.is_some() == other.is_some() || both_utc(one, other) =>
+            {
+                if from <= to {
+                    Self::Values
+                } else {
+                    Self::Order { fails: false }
+                }
             }
             _ => Self::Nothing,
         }

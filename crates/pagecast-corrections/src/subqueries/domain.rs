@@ -93,7 +93,11 @@ impl Domain {
     fn columns_named(&self, exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Expr>> {
         let named = exprs.iter().zip(schema.iter()).map(|(expr, (qualifier, field))| {
             let named = self.named(expr.clone())?;
-            if named == *expr { Ok(named) } else { Ok(named.unalias().alias_qualified(qualifier.cloned(), field.name())) }
+            if named == *expr {
+                Ok(named)
+            } else {
+                Ok(named.unalias().alias_qualified(qualifier.cloned(), field.name()))
+            }
         });
         named.collect()
     }
@@ -138,7 +142,9 @@ impl Domain {
 
     fn aggregate(&self, aggregate: &Aggregate) -> Result<LogicalPlan> {
         if aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
-            return not_impl_err!("GROUPING SETS in a subquery that refers to the row outside of it: write it as a join");
+            return not_impl_err!(
+                "GROUPING SETS in a subquery that refers to the row outside of it: write it as a join"
+            );
         }
         let values = self.all_named(&aggregate.aggr_expr)?;
         if !aggregate.group_expr.is_empty() {
@@ -151,8 +157,9 @@ impl Domain {
         let rows = other.under(&aggregate.input)?;
         let columns = rows.schema().columns().into_iter().map(Expr::Column).chain([lit(true).alias(&present)]);
         let rows = LogicalPlanBuilder::from(rows).project(columns)?.build()?;
-        let rows =
-            LogicalPlanBuilder::from(self.plan.clone()).join_on(rows, JoinType::Left, self.same_as(&other, None))?.build()?;
+        let rows = LogicalPlanBuilder::from(self.plan.clone())
+            .join_on(rows, JoinType::Left, self.same_as(&other, None))?
+            .build()?;
         let present = Expr::Column(Column::new_unqualified(present)).is_not_null();
         let of_present = |expr: Expr| {
             expr.transform(|expr| {

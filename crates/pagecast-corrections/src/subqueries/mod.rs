@@ -67,10 +67,9 @@ impl ThreeValued {
         match node {
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Join(join) => self.join(join),
-            LogicalPlan::Projection(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Window(_)
-            | LogicalPlan::Sort(_) => self.expressions(node),
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
+                self.expressions(node)
+            }
             other => Ok(Transformed::no(other)),
         }
     }
@@ -117,7 +116,9 @@ impl ThreeValued {
     /// a condition above.
     fn join(&self, join: Join) -> Result<Transformed<LogicalPlan>> {
         let kept = join.join_type != JoinType::RightMark;
-        let Some(filter) = join.filter.clone().filter(|_| kept) else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let Some(filter) = join.filter.clone().filter(|_| kept) else {
+            return Ok(Transformed::no(LogicalPlan::Join(join)));
+        };
         let left = Marked::over(join.left.as_ref().clone(), Place::Other, &self.names);
         let right = Marked::over(join.right.as_ref().clone(), Place::Other, &self.names);
         let (mut left, mut right) = (left.beside(join.right.schema()), right.beside(join.left.schema()));

@@ -36,7 +36,9 @@ impl ScalarUDFImpl for OnlyRow {
         };
         let rows = rows.to_array(length)?;
         if rows.as_primitive::<Int64Type>().iter().flatten().any(|rows| rows > 1) {
-            return exec_err!("a subquery used as an expression returned more than one row: add LIMIT 1 or an aggregate");
+            return exec_err!(
+                "a subquery used as an expression returned more than one row: add LIMIT 1 or an aggregate"
+            );
         }
         Ok(first.clone())
     }
