@@ -149,10 +149,7 @@ fn rewrite(node: LogicalPlan, open: &Arc<Open>) -> Result<Transformed<LogicalPla
         _ => (Vec::new(), input),
     };
     let (source, target) = with_positions(source)?;
-    let position = source.schema().iter().find(|(_, field)| field.name() == POSITION);
-    let position = position.map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
-    let position = position.ok_or_else(|| DataFusionError::Internal("rows without positions".to_owned()))?;
-    let columns = columns.into_iter().chain([position]);
+    let columns = columns.into_iter().chain([position(&source)?]);
     let input = LogicalPlanBuilder::from(source).project(columns)?.build()?;
     let schema = Arc::new(input.schema().as_arrow().clone());
     let changed = Inlet::new(Changed { target, change }, schema);
@@ -178,6 +175,18 @@ fn with_positions(plan: &LogicalPlan) -> Result<(LogicalPlan, Target)> {
     let mut inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
     let Some(first) = inputs.first_mut() else { return plan_err!("nothing to change in {}", plan.display()) };
     let (changed, target) = with_positions(first)?;
+    let position = position(&changed)?;
     *first = changed;
-    Ok((plan.with_new_exprs(plan.expressions(), inputs)?, target))
+    let mut columns = plan.expressions();
+    // One stands between a condition with subqueries and what these are joined to.
+    if matches!(plan, LogicalPlan::Projection(_)) {
+        columns.push(position);
+    }
+    Ok((plan.with_new_exprs(columns, inputs)?, target))
+}
+
+fn position(plan: &LogicalPlan) -> Result<Expr> {
+    let position = plan.schema().iter().find(|(_, field)| field.name() == POSITION);
+    let position = position.map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
+    position.ok_or_else(|| DataFusionError::Internal("rows without positions".to_owned()))
 }

@@ -108,13 +108,13 @@ impl<'a> Marked<'a> {
         let (inner, not) = if let Expr::Not(inner) = &expr { (inner.as_ref(), true) } else { (&expr, false) };
         let is_join = match inner {
             Expr::InSubquery(InSubquery { expr: left, subquery, negated }) => {
-                let anti = *negated != not;
-                let free = self.known(subquery)?;
-                // A null-aware anti join has a key of one column.
-                let plans = if anti { left.any_column_refs() } else { is_plain(&subquery.subquery) };
-                !of_subqueries(left)
-                    && !left.contains_outer()
-                    && free.is_some_and(|free| free.is_empty() && (!anti || plans) || !anti && plans)
+                let joins = match self.known(subquery)? {
+                    None => false,
+                    // A null-aware anti join has a key of one column.
+                    Some(free) if *negated != not => free.is_empty() && left.any_column_refs(),
+                    Some(free) => free.is_empty() || is_plain(&subquery.subquery),
+                };
+                joins && !of_subqueries(left) && !left.contains_outer()
             }
             Expr::Exists(Exists { subquery, .. }) => {
                 self.known(subquery)?.is_some_and(|free| free.is_empty() || is_plain(&subquery.subquery))
