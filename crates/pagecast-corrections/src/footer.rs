@@ -5,7 +5,8 @@
 //!   are read as their values.
 //! * A zone is how the writer saw moments. A session sees them in UTC.
 //! * ENUM is read as bytes; the format's specification calls it a text where there are no enums.
-//! * UUID is read as 16 bytes, and nothing tells it from other bytes. It gets Arrow's mark.
+//! * UUID is read as 16 bytes, and nothing tells it from other bytes. It gets Arrow's mark. An
+//!   [interval](crate::intervals) loses its months, and gets one of ours.
 //! * Of two columns of one name the second is never found. It becomes `name_1`, as in DuckDB.
 //!
 //! Needed for arrow-rs 59. The first part goes when readers widen codes, the second and third when
@@ -22,7 +23,7 @@ use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMe
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
 use crate::statistics::believed;
-use crate::uuid;
+use crate::{intervals, uuid};
 
 /// A footer as it should be read, and [believed](crate::statistics).
 ///
@@ -45,7 +46,7 @@ pub(crate) fn corrected(footer: &ParquetMetaData) -> Result<Option<ParquetMetaDa
         None => of_file.schema_descr_ptr(),
     };
     let arrow = parquet_to_arrow_schema(&parquet, of_file.key_value_metadata())?;
-    let fields = corrected_fields(arrow.fields(), parquet.root_schema().get_fields());
+    let fields = corrected_fields(arrow.fields(), of_file.schema_descr().root_schema().get_fields());
     if fields == *arrow.fields() && Arc::ptr_eq(&parquet, &of_file.schema_descr_ptr()) {
         return Ok(None);
     }
@@ -98,7 +99,7 @@ impl Names {
     }
 }
 
-/// A column by this name, in which ENUM is STRING; nothing if it is so already.
+/// A column by this name, in which ENUM is STRING and INTERVAL is its bytes; nothing if it is so already.
 fn texts(column: &Type, name: &str) -> Option<Type> {
     let info = column.get_basic_info();
     let is_enum = info.logical_type_ref() == Some(&LogicalType::Enum) || info.converted_type() == ConvertedType::ENUM;
@@ -106,7 +107,8 @@ fn texts(column: &Type, name: &str) -> Option<Type> {
         true => column.get_fields().iter().map(|part| texts(part, part.name())).collect(),
         false => Vec::new(),
     };
-    if !is_enum && name == column.name() && parts.iter().all(Option::is_none) {
+    let is_interval = info.converted_type() == ConvertedType::INTERVAL;
+    if !is_enum && !is_interval && name == column.name() && parts.iter().all(Option::is_none) {
         return None;
     }
     let (id, logical) = (info.has_id().then(|| info.id()), info.logical_type_ref().cloned());
@@ -117,9 +119,10 @@ fn texts(column: &Type, name: &str) -> Option<Type> {
         let group = group.with_converted_type(info.converted_type());
         return if info.has_repetition() { group.with_repetition(info.repetition()) } else { group }.build().ok();
     }
-    let (logical, converted) = match is_enum {
-        true => (Some(LogicalType::String), ConvertedType::UTF8),
-        false => (logical, info.converted_type()),
+    let (logical, converted) = match () {
+        () if is_enum => (Some(LogicalType::String), ConvertedType::UTF8),
+        () if is_interval => (None, ConvertedType::NONE),
+        () => (logical, info.converted_type()),
     };
     let Type::PrimitiveType { physical_type, type_length, scale, precision, .. } = column else { return None };
     let leaf = Type::primitive_type_builder(name, *physical_type).with_repetition(info.repetition()).with_id(id);
@@ -134,16 +137,21 @@ fn corrected_fields(fields: &Fields, in_file: &[TypePtr]) -> Fields {
 
 fn corrected_field(field: &FieldRef, in_file: Option<&TypePtr>) -> FieldRef {
     let kind = corrected_kind(field.data_type(), in_file);
-    let is_new = kind == DataType::FixedSizeBinary(16)
-        && !uuid::is_in_file(field)
-        && in_file.is_some_and(|column| column.get_basic_info().logical_type_ref() == Some(&LogicalType::Uuid));
-    if !is_new && kind == *field.data_type() {
+    let info = in_file.map(|column| column.get_basic_info());
+    let mark = match kind {
+        DataType::FixedSizeBinary(16) if !uuid::is_in_file(field) => {
+            info.filter(|info| info.logical_type_ref() == Some(&LogicalType::Uuid)).map(|_| uuid::EXTENSION)
+        }
+        DataType::FixedSizeBinary(12) if !intervals::is_in_file(field) => {
+            info.filter(|info| info.converted_type() == ConvertedType::INTERVAL).map(|_| intervals::MARK)
+        }
+        _ => None,
+    };
+    if mark.is_none() && kind == *field.data_type() {
         return Arc::clone(field);
     }
     let mut notes = field.metadata().clone();
-    if is_new {
-        notes.insert(uuid::EXTENSION.0.to_owned(), uuid::EXTENSION.1.to_owned());
-    }
+    notes.extend(mark.map(|(key, value)| (key.to_owned(), value.to_owned())));
     Arc::new(Field::new(field.name(), kind, field.is_nullable()).with_metadata(notes))
 }
 

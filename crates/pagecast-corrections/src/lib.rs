@@ -12,6 +12,7 @@
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
+//! | `intervals` | intervals of Parquet lose their months |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `settings` | options of which the default gives wrong rows |
 //! | `statistics` | more is concluded from a footer than it promises |
@@ -27,6 +28,7 @@ pub mod floats;
 pub mod footer;
 mod guards;
 mod instants;
+pub mod intervals;
 mod parquet_format;
 mod readers;
 mod set_operations;

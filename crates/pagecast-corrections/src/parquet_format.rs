@@ -35,7 +35,7 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::readers::CorrectedReaders;
 use crate::statistics::{believed, believed_of_file};
 use crate::widening::{merged, wider};
-use crate::{footer, uuid};
+use crate::{footer, intervals, uuid};
 
 /// DataFusion's format with corrected footers.
 pub struct CorrectedParquet(ParquetFormat);
@@ -115,6 +115,9 @@ impl CorrectedParquet {
 fn in_table(field: &FieldRef, views: bool) -> FieldRef {
     if uuid::is_in_file(field) {
         return Arc::new(uuid::as_text(field.as_ref().clone()));
+    }
+    if intervals::is_in_file(field) {
+        return Arc::new(intervals::as_interval(field));
     }
     let part = |part: &FieldRef| in_table(part, false);
     let kind = match field.data_type() {

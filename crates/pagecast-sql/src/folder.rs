@@ -83,7 +83,7 @@ impl Folder {
         let fields: Fields = schema.fields().iter().map(field).collect();
         let schema = Schema::new_with_metadata(fields, schema.metadata().clone());
         let mut columns = TableColumns::new(Arc::new(schema), &keys.iter().map(String::as_str).collect::<Vec<_>>())?;
-        if columns.in_files().fields().iter().any(|field| has_uuid(field)) {
+        if columns.in_files().fields().iter().any(|field| is_made(field)) {
             let found_as = columns.in_files().fields().iter().map(|field| by_name(field)).collect();
             columns = columns.found_as(found_as);
         }
@@ -151,9 +151,10 @@ impl Folder {
     }
 }
 
-/// Whether the column, or a part of it, has UUIDs, which no other reader makes of bytes.
-fn has_uuid(field: &Field) -> bool {
-    uuid::is_text(field) || parts_of(field.data_type()).iter().any(|part| has_uuid(part))
+/// Whether the column, or a part of it, has UUIDs or intervals, which no other reader makes of bytes.
+fn is_made(field: &Field) -> bool {
+    let is_interval = matches!(field.data_type(), DataType::Interval(_));
+    is_interval || uuid::is_text(field) || parts_of(field.data_type()).iter().any(|part| is_made(part))
 }
 
 /// How files have a column that they have by its name.

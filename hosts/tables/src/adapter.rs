@@ -52,8 +52,9 @@ impl PhysicalExprAdapterFactory for ByFoundColumns {
             };
             let stored = physical.field(place);
             let mut kind = stored.data_type();
-            let is_made =
-                is_nested(field.data_type()) || uuid::is_text(field) && *kind == DataType::FixedSizeBinary(16);
+            let is_made = is_nested(field.data_type())
+                || uuid::is_text(field) && *kind == DataType::FixedSizeBinary(16)
+                || matches!(field.data_type(), DataType::Interval(_)) && *kind == DataType::FixedSizeBinary(12);
             if is_made && kind != field.data_type() {
                 kind = field.data_type();
                 nested.insert(place, number);
@@ -77,7 +78,7 @@ struct OfFile {
     physical: SchemaRef,
     /// Values of columns that the file lacks.
     defaults: HashMap<String, ScalarValue>,
-    /// Which columns of the file are made into nested ones or UUIDs of the table, and into which.
+    /// Which columns of the file are made into nested ones, UUIDs or intervals of the table, and into which.
     nested: HashMap<usize, usize>,
     /// DataFusion's, over the file's columns by the names that the table has for them.
     by_name: Arc<dyn PhysicalExprAdapter>,

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, FieldRef, Fields, Schema};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use pagecast_corrections::intervals::intervals;
 use pagecast_corrections::uuid;
 
 use crate::columns::Column;
@@ -41,6 +42,7 @@ pub fn as_type(values: &ArrayRef, kind: &DataType, parts: &[Column]) -> Result<A
             Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, *sorted)?))
         }
         (DataType::Utf8View, DataType::FixedSizeBinary(_)) if let Some(texts) = uuid::texts(values) => Ok(texts),
+        (DataType::Interval(_), DataType::FixedSizeBinary(_)) if let Some(of) = intervals(values) => Ok(of),
         // A value that does not fit is an error, and no NULL.
         _ => Ok(cast_with_options(values, kind, &CastOptions { safe: false, ..CastOptions::default() })?),
     }

@@ -215,7 +215,6 @@ fn nothing_of_a_statement_is_left_out() {
         ("SELECT * FROM (SELECT 1) AS t TABLESAMPLE BERNOULLI (10)", "0A000 TABLESAMPLE"),
         ("SELECT * FROM nation FOR UPDATE", "25006 cannot execute SELECT FOR UPDATE"),
         ("SELECT * FROM generate_series(1, 2) WITH ORDINALITY", "0A000 WITH ORDINALITY"),
-        ("SELECT n_name FROM nation EXCEPT ALL SELECT n_name FROM nation", "0A000 EXCEPT ALL"),
         ("SELECT n_name FROM nation ORDER BY 1 FETCH FIRST 2 ROWS WITH TIES", "0A000 FETCH FIRST"),
         ("SELECT upper(DISTINCT n_name) FROM nation", "42809 DISTINCT"),
         ("SELECT upper(n_name) FILTER (WHERE true) FROM nation", "42809 FILTER"),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgumentClause, FunctionArguments, GroupByExpr, JoinConstraint, JoinOperator,
-    LockType, Query, Select, SetExpr, SetOperator, SetQuantifier, TableFactor, Visit, Visitor, WindowType,
+    LockType, Query, Select, TableFactor, Visit, Visitor, WindowType,
 };
 
 use crate::classed::Classed;
@@ -52,8 +52,7 @@ impl Visitor for Check<'_> {
             (query.for_clause.is_some(), "FOR XML and FOR JSON are not answered here"),
             (query.settings.is_some(), "SETTINGS is not answered here; write SET before the statement"),
             (query.format_clause.is_some(), "FORMAT is not answered here; leave it out"),
-        ])?;
-        operations(&query.body)
+        ])
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Classed> {
@@ -189,16 +188,4 @@ impl Check<'_> {
         let parameters = !matches!(function.parameters, FunctionArguments::None);
         first(&[(parameters, "a function has its arguments in one pair of parentheses here")])
     }
-}
-
-/// What two queries make of each other, where each row counts.
-fn operations(body: &SetExpr) -> ControlFlow<Classed> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return ControlFlow::Continue(()) };
-    if matches!(op, SetOperator::Intersect | SetOperator::Except | SetOperator::Minus)
-        && matches!(set_quantifier, SetQuantifier::All)
-    {
-        return refused(format!("{op} ALL is not answered here; write {op}, or number equal rows with row_number()"));
-    }
-    operations(left)?;
-    operations(right)
 }

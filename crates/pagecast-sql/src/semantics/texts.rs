@@ -91,6 +91,9 @@ fn list(text: Option<&str>, kind: &DataType) -> Result<ScalarValue> {
 
 /// A date or a timestamp of a text.
 pub(super) fn moment_of(expr: Expr, kind: &DataType) -> Option<Expr> {
+    if let Some(moment) = in_nanoseconds(&expr, kind) {
+        return Some(moment);
+    }
     let micros = |zone: bool| DataType::Timestamp(TimeUnit::Microsecond, zone.then(|| "+00:00".into()));
     let (name, gives, run): (_, _, fn(&ScalarFunctionArgs) -> Result<ColumnarValue>) = match kind {
         DataType::Date32 => ("date_of", DataType::Date32, |args| {
@@ -115,6 +118,16 @@ pub(super) fn moment_of(expr: Expr, kind: &DataType) -> Option<Expr> {
         _ => return None,
     };
     Some(call(name, Gives::Always(gives), run, vec![expr]))
+}
+
+/// The timestamp of a literal that says more than microseconds, which columns may hold. PostgreSQL
+/// rounds it.
+fn in_nanoseconds(expr: &Expr, kind: &DataType) -> Option<Expr> {
+    let (Expr::Literal(text, _), DataType::Timestamp(_, zone)) = (expr, kind) else { return None };
+    let (_, fraction) = text.try_as_str().flatten()?.split_once('.')?;
+    let digits = fraction.split(|digit: char| !digit.is_ascii_digit()).next()?.trim_end_matches('0');
+    let moment = (digits.len() > 6).then(|| text.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, zone.clone())));
+    Some(Expr::Literal(moment?.ok()?, None))
 }
 
 fn moments(texts: &ArrayRef, kind: &str, zone: bool) -> Result<Vec<Option<i64>>> {
