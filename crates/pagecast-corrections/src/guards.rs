@@ -9,13 +9,15 @@
 //! that it may be pushed to wherever there are its columns. SQL promises no order; PostgreSQL keeps
 //! to that of the statement, and so nobody there meets such an error.
 //!
-//! Needed for DataFusion 55.2. It may go when `BinaryExpr` evaluates the right side of AND and OR on
-//! the rows alone that its left side leaves open, and no rule changes their order.
+//! <https://github.com/apache/datafusion/issues/8927>, and for windows
+//! <https://github.com/apache/datafusion/issues/24507>. Needed for DataFusion 55.2. It may go when
+//! `BinaryExpr` evaluates the right side of AND and OR on the rows alone that its left side leaves
+//! open, no rule changes their order, and aggregates and windows filter first.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, Case};
+use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -98,8 +100,15 @@ impl Guard<'_> {
                     Transformed::new(Expr::Case(case), false, TreeNodeRecursion::Jump)
                 }
                 Expr::AggregateFunction(mut function) => {
-                    let changed = self.filtered(&mut function);
+                    let params = &mut function.params;
+                    let changed = self.filtered(params.filter.as_deref(), &mut params.args);
                     let function = Expr::AggregateFunction(function);
+                    if changed { Transformed::yes(function) } else { Transformed::no(function) }
+                }
+                Expr::WindowFunction(mut function) => {
+                    let params = &mut function.params;
+                    let changed = self.filtered(params.filter.as_deref(), &mut params.args);
+                    let function = Expr::WindowFunction(function);
                     if changed { Transformed::yes(function) } else { Transformed::no(function) }
                 }
                 other => Transformed::no(other),
@@ -137,10 +146,10 @@ impl Guard<'_> {
     }
 
     /// Has the arguments of an aggregate computed for rows alone that its filter keeps.
-    fn filtered(&self, function: &mut AggregateFunction) -> bool {
-        let Some(filter) = function.params.filter.as_deref() else { return false };
+    fn filtered(&self, filter: Option<&Expr>, arguments: &mut [Expr]) -> bool {
+        let Some(filter) = filter else { return false };
         let mut changed = false;
-        for argument in &mut function.params.args {
+        for argument in arguments {
             if self.may_fail(argument) && !matches!(argument, Expr::Case(_)) {
                 let kept = (Box::new(filter.clone()), Box::new(std::mem::take(argument)));
                 *argument = Expr::Case(Case { expr: None, when_then_expr: vec![kept], else_expr: None });
@@ -296,6 +305,7 @@ mod tests {
             ("SELECT x FROM t WHERE NOT (n > 0 AND y <> 0 AND 10 / y > 100)", 100),
             ("SELECT x FROM t WHERE (n > 0 AND y <> 0 AND 10 / y > 0) IS NULL", 13),
             ("SELECT sum(10 / y) FILTER (WHERE y <> 0) FROM t", 1),
+            ("SELECT sum(10 / y) FILTER (WHERE y <> 0) OVER (ORDER BY x) FROM t", 100),
             ("SELECT y FROM t GROUP BY y HAVING y <> 0 AND count(*) / y > 20", 1),
             ("SELECT a.x FROM t a JOIN t b ON a.x = b.x AND b.y <> 0 AND 10 / b.y > 5", 33),
         ] {

@@ -1,4 +1,6 @@
 //! Arithmetic that says when a number leaves its type, and casts that round as PostgreSQL does.
+//!
+//! DataFusion 55.2 wraps, until <https://github.com/apache/datafusion/issues/17539> is done.
 
 use std::sync::Arc;
 
@@ -6,8 +8,8 @@ use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Arra
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, DecimalType, Float32Type,
-    Float64Type, Int16Type, Int32Type, Int64Type, i256,
+    ArrowPrimitiveType, DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType, Decimal128Type, Decimal256Type,
+    DecimalType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, i256,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -90,6 +92,60 @@ pub(super) fn divided(left: Expr, right: Expr, kind: &DataType) -> Expr {
     call(format!("divide_{kind}"), Gives::Always(kind.clone()), run, arguments)
 }
 
+/// Digits of a whole number or a numeric before and behind the point; those of a literal itself.
+pub(super) fn digits((expr, kind): (&Expr, &DataType)) -> Option<(i16, i16)> {
+    if let Expr::Literal(ScalarValue::Int64(Some(number)), _) = expr {
+        return Some((number.unsigned_abs().checked_ilog10().unwrap_or(0) as i16 + 1, 0));
+    }
+    match kind {
+        DataType::Decimal128(precision, scale) => Some((i16::from(*precision) - i16::from(*scale), i16::from(*scale))),
+        DataType::Int8 | DataType::UInt8 => Some((3, 0)),
+        DataType::Int16 | DataType::UInt16 => Some((5, 0)),
+        DataType::Int32 | DataType::UInt32 => Some((10, 0)),
+        DataType::Int64 | DataType::UInt64 => Some((20, 0)),
+        _ => None,
+    }
+}
+
+/// A sum, a difference or a product of numerics, of which these are the digits. DataFusion's own may
+/// have 39 of them, and the last is not shown.
+pub(super) fn numeric(left: (Expr, (i16, i16)), op: Operator, right: (Expr, (i16, i16))) -> Expr {
+    let ((left, one), (right, other)) = (left, right);
+    let (digits, scale) = match op {
+        Operator::Multiply => (one.0 + other.0 + 1, one.1 + other.1),
+        _ => (one.0.max(other.0) + 1, one.1.max(other.1)),
+    };
+    // A literal is as wide as it is: with fewer digits nothing has to be looked at.
+    let narrow = |expr: Expr, digits: (i16, i16)| match expr {
+        Expr::Literal(ScalarValue::Int64(Some(number)), metadata) => {
+            Expr::Literal(ScalarValue::Decimal128(Some(i128::from(number)), digits.0 as u8, 0), metadata)
+        }
+        other => other,
+    };
+    let answer = binary_expr(narrow(left, one), op, narrow(right, other));
+    let most = i16::from(DECIMAL128_MAX_PRECISION);
+    if digits + scale <= most || scale > most {
+        return answer;
+    }
+    let kind = DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale as i8);
+    let run = |args: &ScalarFunctionArgs| {
+        let fits = |number: i128| Decimal128Type::is_valid_decimal_precision(number, DECIMAL128_MAX_PRECISION);
+        let all = match &args.args[0] {
+            ColumnarValue::Scalar(ScalarValue::Decimal128(number, ..)) => number.is_none_or(fits),
+            ColumnarValue::Scalar(_) => true,
+            ColumnarValue::Array(numbers) => {
+                let numbers = numbers.as_primitive::<Decimal128Type>();
+                numbers.values().iter().all(|&number| fits(number)) || numbers.iter().flatten().all(fits)
+            }
+        };
+        match all {
+            true => Ok(args.args[0].clone()),
+            false => Err(error("22003", "numeric out of range: a number has more than 38 digits")),
+        }
+    };
+    call("numeric", Gives::Always(kind), run, vec![answer])
+}
+
 /// Digits that a quotient of numerics has behind the point, or more.
 const QUOTIENT: i8 = 16;
 
@@ -97,8 +153,13 @@ const QUOTIENT: i8 = 16;
 /// side, and what is behind them is cut off.
 pub(super) fn numeric_divided(left: Typed<'_>, right: Typed<'_>) -> Option<Expr> {
     let (one, other) = (as_numeric(left.1)?, as_numeric(right.1)?);
-    let scale = |kind: &DataType| if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
-    let kind = DataType::Decimal128(DECIMAL128_MAX_PRECISION, QUOTIENT.max(scale(&one)).max(scale(&other)));
+    let (DataType::Decimal128(digits, scale), DataType::Decimal128(_, other_scale)) = (&one, &other) else {
+        return None;
+    };
+    // The first digit of a part of one may stand far behind the point.
+    let part = if i16::from(*digits) == i16::from(*scale) { *scale } else { 0 };
+    let scale = (QUOTIENT + part).max(*scale).max(*other_scale).min(DECIMAL128_MAX_SCALE);
+    let kind = DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale);
     let run =
         |args: &ScalarFunctionArgs| by_arrays(args, |arrays| quotients(&arrays[0], &arrays[1], args.return_type()));
     let arguments = vec![in_kind(left, &one), in_kind(right, &other)];

@@ -116,7 +116,7 @@ pub fn condition(frame: &DataFrame, sql: &str) -> Result<Expr> {
 }
 
 /// Options of a session in which statements mean that: a literal with a point is a decimal, not the
-/// nearest double.
+/// nearest double (<https://github.com/apache/datafusion/issues/12817>).
 pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
     config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
 }

@@ -3,16 +3,21 @@
 //! It comes before DataFusion's own rules, so that every cast in it is one that the statement has,
 //! and every operator has the types that the statement gives it.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::functions::string::btrim;
-use datafusion::logical_expr::expr::{AggregateFunction, Case, Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, Case, Cast, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarFunctionArgs, Subquery,
+    binary_expr, cast,
+};
 
-use super::calculation::{known_type, refused};
+use super::calculation::{Gives, call, known_type, refused};
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
 use super::time::{at_time_zone, date_part, is_midnight, of_days};
@@ -59,9 +64,31 @@ pub fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             Ok(changed.update_data(|expr| name.restore(expr)))
         })?;
-        mapped.map_data(|plan| reals::over(plan)?.recompute_schema())
+        mapped.map_data(|plan| fitted(reals::over(plan)?)?.recompute_schema())
     })?;
     Ok(meant.data)
+}
+
+/// What is written into a table has the types of its columns: those of the statement's may have
+/// changed.
+fn fitted(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Dml(mut change) = plan else { return Ok(plan) };
+    let (table, rows) = (change.target.schema(), change.input.schema());
+    let fits = |(field, row): (&FieldRef, &FieldRef)| field.data_type() == row.data_type();
+    let same_length = table.fields().len() == rows.fields().len();
+    if !same_length || table.fields().iter().zip(rows.fields()).all(fits) {
+        return Ok(LogicalPlan::Dml(change));
+    }
+    let column = |((qualifier, row), field): ((Option<&TableReference>, &FieldRef), &FieldRef)| {
+        let column = Expr::from((qualifier, row));
+        match row.data_type() == field.data_type() {
+            true => column,
+            false => cast(column, field.data_type().clone()).alias_qualified(qualifier.cloned(), row.name()),
+        }
+    };
+    let columns: Vec<Expr> = rows.iter().zip(table.fields()).map(column).collect();
+    change.input = Arc::new(LogicalPlanBuilder::new_from_arc(change.input).project(columns)?.build()?);
+    Ok(LogicalPlan::Dml(change))
 }
 
 /// The same for an expression over the rows of a plan.
@@ -91,6 +118,8 @@ impl Rule<'_> {
             Expr::Cast(cast) => self.cast(cast),
             Expr::Between(between) => self.between(between),
             Expr::InList(list) => self.in_list(list),
+            Expr::InSubquery(of) => self.in_subquery(of)?,
+            Expr::ScalarSubquery(query) => Transformed::yes(Expr::ScalarSubquery(maybe_empty(query)?)),
             Expr::Case(case) => self.case(case),
             Expr::ScalarFunction(function) => self.function(self.of_reals(function)),
             Expr::AggregateFunction(function) => {
@@ -127,7 +156,20 @@ impl Rule<'_> {
         if let Some(kind) = whole(&one, &other).filter(|_| adds) {
             return Transformed::yes(arithmetic::checked((left, &one), op, (right, &other), &kind));
         }
+        if adds
+            && (one.is_decimal() || other.is_decimal())
+            && let Some(digits) = arithmetic::digits((&left, &one))
+            && let Some(other_digits) = arithmetic::digits((&right, &other))
+        {
+            return Transformed::yes(arithmetic::numeric((left, digits), op, (right, other_digits)));
+        }
+        // A numeric in PostgreSQL, which has no bigint without signs.
+        let is_unsigned = one == DataType::UInt64 || other == DataType::UInt64;
         let changed = match op {
+            _ if adds && is_unsigned && one.is_integer() && other.is_integer() => {
+                let numeric = |side: &Expr| cast(side.clone(), canonical(&DataType::UInt64));
+                Some(binary_expr(numeric(&left), op, numeric(&right)))
+            }
             _ if adds => of_days(&left, &one, op, &right, &other),
             Operator::Divide if one.is_floating() || other.is_floating() => {
                 let real = one == DataType::Float32 && other == DataType::Float32;
@@ -266,6 +308,18 @@ impl Rule<'_> {
         Transformed::yes(Expr::AggregateFunction(function))
     }
 
+    fn in_subquery(&self, mut of: InSubquery) -> Result<Transformed<Expr>> {
+        let inner = of.subquery.subquery.schema().field(0).data_type().clone();
+        match self.kind(&of.expr) {
+            Some(kind) if reals::are_mixed([&kind, &inner]) => {
+                *of.expr = reals::real(std::mem::take(&mut *of.expr), &kind);
+                of.subquery.subquery = reals::of_subquery(of.subquery.subquery)?;
+                Ok(Transformed::yes(Expr::InSubquery(of)))
+            }
+            _ => Ok(Transformed::no(Expr::InSubquery(of))),
+        }
+    }
+
     fn negative(&self, inner: Expr) -> Transformed<Expr> {
         let zero = |kind: &DataType| ScalarValue::new_zero(kind).ok().map(|zero| Expr::Literal(zero, None));
         let from = self.kind(&inner);
@@ -342,6 +396,20 @@ impl Rule<'_> {
             None => Transformed::no(Expr::ScalarFunction(function)),
         }
     }
+}
+
+/// A query that has one row or none: DataFusion takes its column for one without nulls. If it
+/// belongs to the row outside, that is not so.
+fn maybe_empty(mut query: Subquery) -> Result<Subquery> {
+    let (qualifier, field) = query.subquery.schema().qualified_field(0);
+    if field.is_nullable() || !query.outer_ref_columns.is_empty() {
+        return Ok(query);
+    }
+    let run = |args: &ScalarFunctionArgs| Ok(args.args[0].clone());
+    let value = call("or_null", Gives::Always(field.data_type().clone()), run, vec![Expr::from((qualifier, field))]);
+    let value = value.alias_qualified(qualifier.cloned(), field.name());
+    query.subquery = Arc::new(LogicalPlanBuilder::new_from_arc(query.subquery).project([value])?.build()?);
+    Ok(query)
 }
 
 pub(super) fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {

@@ -1,11 +1,16 @@
 //! A numeric beside a double is a double, as in PostgreSQL.
 //!
 //! DataFusion compares both as decimals with 15 digits behind the point, which a double is not; and
-//! it casts the column of doubles for that, so that its statistics tell nothing.
+//! it casts the column of doubles for that, so that its statistics tell nothing. Needed for
+//! DataFusion 55.2, until <https://github.com/apache/datafusion/issues/14272> is done.
 
-use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union, Values, cast};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{Result, ScalarValue, TableReference};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Union, Values, cast,
+};
 
 /// Whether these are doubles and numerics together.
 pub(super) fn are_mixed<'a>(kinds: impl IntoIterator<Item = &'a DataType>) -> bool {
@@ -41,7 +46,8 @@ pub(super) fn over(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
         LogicalPlan::Values(values) => of_values(values),
         LogicalPlan::Union(union) => of_union(union),
-        LogicalPlan::Join(mut join) => {
+        // Keys of USING are columns.
+        LogicalPlan::Join(mut join) if join.join_constraint == JoinConstraint::On => {
             for (left, right) in &mut join.on {
                 let kinds = [left.get_type(join.left.schema())?, right.get_type(join.right.schema())?];
                 if are_mixed(&kinds) {
@@ -88,16 +94,53 @@ fn of_union(union: Union) -> Result<LogicalPlan> {
     if !mixed.contains(&true) {
         return Ok(LogicalPlan::Union(union));
     }
-    let inputs = union.inputs.into_iter().map(|input| {
-        let column = |((qualifier, field), mixed): ((Option<&_>, &_), &bool)| {
-            let column = Expr::from((qualifier, field));
-            match *mixed && Expr::get_type(&column, input.schema())?.is_decimal() {
-                true => Ok(cast(column, DataType::Float64).alias_qualified(qualifier.cloned(), field.name())),
-                false => Ok(column),
-            }
-        };
-        let columns = input.schema().iter().zip(&mixed).map(column).collect::<Result<Vec<_>>>()?;
-        Ok(std::sync::Arc::new(LogicalPlanBuilder::from(input).project(columns)?.build()?))
-    });
+    let inputs = union.inputs.into_iter().map(|input| in_reals(input, &mixed));
     Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?))
+}
+
+/// A query of one column, which is a double.
+pub(super) fn of_subquery(query: Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+    let first = vec![true; query.schema().fields().len()];
+    in_reals(query, &first)
+}
+
+/// A query of which these columns are doubles, where they are numerics.
+fn in_reals(query: Arc<LogicalPlan>, these: &[bool]) -> Result<Arc<LogicalPlan>> {
+    let column = |((qualifier, field), is_one): ((Option<&TableReference>, &FieldRef), &bool)| {
+        let column = Expr::from((qualifier, field));
+        match *is_one && field.data_type().is_decimal() {
+            true => cast(column, DataType::Float64).alias_qualified(qualifier.cloned(), field.name()),
+            false => column,
+        }
+    };
+    let columns: Vec<Expr> = query.schema().iter().zip(these).map(column).collect();
+    Ok(Arc::new(LogicalPlanBuilder::new_from_arc(query).project(columns)?.build()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use datafusion::prelude::{SessionConfig, SessionContext};
+
+    use super::super::{configured, frame, install};
+
+    #[tokio::test]
+    async fn no_column_is_cast_for_a_literal() {
+        let ctx = SessionContext::new_with_config(configured(SessionConfig::new()));
+        install(&ctx).unwrap();
+        let rows = "CREATE TABLE t (x DOUBLE, y REAL, p DECIMAL(12, 2), n BIGINT) AS VALUES (0.5, 0.5, 4.07, 2)";
+        frame(&ctx, rows).await.unwrap();
+        for (condition, planned) in [
+            ("x > 1.5", "t.x > Float64(1.5)"),
+            ("1e3 < x", "t.x > Float64(1000)"),
+            ("x BETWEEN 0.25 AND 2", "t.x >= Float64(0.25) AND t.x <= Float64(2)"),
+            ("p = 4.07", "t.p = Decimal128(Some(407),12,2)"),
+            ("p BETWEEN 0.06 - 0.01 AND 0.06 + 0.01", "t.p >= Decimal128(Some(5),12,2)"),
+            ("n = 2.0", "t.n = Int64(2)"),
+        ] {
+            let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+            let plan = frame(&ctx, &sql).await.unwrap().into_optimized_plan().unwrap().to_string();
+            assert!(plan.contains(planned) && !plan.contains("CAST"), "{condition}: {plan}");
+        }
+    }
 }

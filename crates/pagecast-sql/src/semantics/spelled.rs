@@ -378,6 +378,7 @@ fn as_text(inner: Expr) -> Expr {
 fn exact(inner: &mut Expr, data_type: &mut DataType) {
     let (DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info)) = data_type else { return };
     let Some(digits) = literal(inner) else { return };
+    let digits = digits.trim_end_matches('.');
     let plain = digits.trim_start_matches(['-', '+']);
     let (whole, fraction) = plain.split_once('.').unwrap_or((plain, ""));
     if !whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit()) {
@@ -389,7 +390,7 @@ fn exact(inner: &mut Expr, data_type: &mut DataType) {
         let precision = if whole.len() + scale > 38 { 76 } else { 38 };
         *info = ExactNumberInfo::PrecisionAndScale(precision, scale as i64);
     }
-    *inner = text(&digits);
+    *inner = text(digits);
 }
 
 /// A number with an exponent, or too large for bigint, as one with a point: a numeric. What has more

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, ObjectName, Query, Select, SelectFlavor,
-    SelectItem, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    SelectItem, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::ast::{call_with, take};
@@ -68,6 +68,11 @@ fn rewritten(expr: &mut Expr) -> Result<Option<Expr>, Classed> {
             }
             None
         }
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_power(expr) => {
+            let mut power = take(expr);
+            negate_base(&mut power);
+            Some(power)
+        }
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             escape_as_usual(pattern, escape_char);
             None
@@ -103,6 +108,18 @@ fn rewritten(expr: &mut Expr) -> Result<Option<Expr>, Classed> {
         }
         _ => None,
     })
+}
+
+fn is_power(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { op: BinaryOperator::PGExp, .. })
+}
+
+/// `-2 ^ 2` is `(-2) ^ 2`: a sign belongs to its number.
+fn negate_base(power: &mut Expr) {
+    match power {
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } => negate_base(left),
+        base => *base = Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(take(base)) },
+    }
 }
 
 fn is_array(name: &ObjectName) -> bool {

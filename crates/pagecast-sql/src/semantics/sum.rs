@@ -1,4 +1,5 @@
-//! `sum` that says when it leaves its type. DataFusion's own wraps.
+//! `sum` that says when it leaves its type. DataFusion's own wraps in 55.2, until
+//! <https://github.com/apache/datafusion/issues/17539> is done.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
