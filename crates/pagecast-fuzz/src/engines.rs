@@ -290,6 +290,11 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Whether all tables can be read.
+    pub(crate) fn has_all(&self) -> bool {
+        self.closed.is_empty()
+    }
+
     /// Runs a statement in a task of its own, and counts the rules that changed its plan.
     pub(crate) async fn run(&self, sql: String) -> (Outcome, ByRule) {
         let ctx = self.ctx.clone();

@@ -1,6 +1,7 @@
 //! Kinds of wrong rows that engines have given. A round looks for one of them, or for none that is
 //! known; and a difference is counted under the kind that its statement and tables can show.
 
+use anyhow::{Context, Result};
 use pagecast_core::random::Random;
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,12 @@ impl Fault {
 
     pub(crate) fn any(random: &mut Random) -> Self {
         Self::ALL[random.below(Self::ALL.len() as u32) as usize]
+    }
+
+    /// The kind of this name.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|fault| fault.name() == name).with_context(|| format!("{name} is none of {}", known()))
     }
 
     /// Whether its files cannot be written without a Python.

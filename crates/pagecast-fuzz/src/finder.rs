@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, Difference, Expected, add, judge};
+use crate::case::{Case, Expected, add, judge};
 use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::faults::Fault;
 use crate::files;
@@ -30,8 +30,6 @@ const STATEMENTS: u32 = 40;
 const TOGETHER: usize = 4;
 /// Sessions of pagecast in a round, each in another setting.
 const SESSIONS: usize = 3;
-/// How long a difference is made smaller.
-const SHRINKING: Duration = Duration::from_secs(20);
 /// More differences of a kind than these are counted and not kept.
 const KEPT: usize = 2;
 
@@ -46,6 +44,10 @@ pub struct Options {
     pub time: Option<Duration>,
     /// A Python that has the wheels of DuckDB and of other writers, if they are to join.
     pub python: Option<String>,
+    /// The only kind to look for, by its name in reports.
+    pub kind: Option<String>,
+    /// How long a difference that is kept is made smaller.
+    pub shrinking: Duration,
     /// Where differences are kept.
     pub folder: PathBuf,
 }
@@ -65,8 +67,6 @@ pub struct Report {
     pub duckdb: Option<String>,
     /// Results of pagecast that are others.
     pub differences: u64,
-    /// Of these, how many plain DataFusion has as well.
-    pub of_datafusion: u64,
     /// Differences of DataFusion in joins that nobody has who does not ask for them.
     pub known: u64,
     /// Statements that DuckDB answers otherwise.
@@ -107,7 +107,6 @@ impl Report {
             "compared": self.compared,
             "compared_with_duckdb": self.compared_with_duckdb,
             "duckdb": self.duckdb,
-            "of_datafusion": self.of_datafusion,
             "known": self.known,
             "between_peers": self.between_peers,
             "seconds": self.seconds,
@@ -122,13 +121,14 @@ pub async fn find(options: &Options, mut tell: impl FnMut(&Report)) -> Result<Re
     let version = peers.as_ref().map(|peers| peers.version.clone());
     let mut report = Report { seed: options.seed, duckdb: version, ..Report::default() };
     fs::create_dir_all(&options.folder)?;
+    let only = options.kind.as_deref().map(Fault::named).transpose()?;
     for seed in options.seed.. {
         if options.statements.is_some_and(|most| report.statements >= most)
             || options.time.is_some_and(|most| begin.elapsed() >= most)
         {
             break;
         }
-        let mut round = Round::new(seed, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
+        let mut round = Round::new(seed, only, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
         round.run(options, begin, &mut report).await.with_context(|| format!("round {seed}"))?;
         report.seconds = begin.elapsed().as_secs_f64();
         tell(&report);
@@ -153,11 +153,11 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    async fn new(seed: u64, peers: Option<&'a Peers>) -> Result<Self> {
+    async fn new(seed: u64, only: Option<Fault>, peers: Option<&'a Peers>) -> Result<Self> {
         // Neighbours would have streams of numbers that overlap.
         let mut random = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let fault = (random.below(3) > 0).then(|| Fault::any(&mut random));
-        let fault = fault.filter(|fault| peers.is_some() || !fault.needs_peers());
+        let fault = only.or(fault).filter(|fault| peers.is_some() || !fault.needs_peers());
         let for_joins = fault.is_none() && random.below(2) == 0;
         let mut key = match fault {
             Some(fault) => fault.key(&mut random),
@@ -279,14 +279,16 @@ impl<'a> Round<'a> {
                 report.compared += 1;
                 let Some(what) = judge(expected, outcome) else { continue };
                 let case = Case { tables: self.tables.clone(), statement: statement.clone(), setting: setting.clone() };
-                let difference = case.blamed(expected, self.folder.path(), what).await?;
-                if difference.is_known {
+                if case.is_known(expected, self.folder.path()).await? {
                     report.known += 1;
                     continue;
                 }
                 report.differences += 1;
-                report.of_datafusion += u64::from(difference.whose == "DataFusion");
-                self.keep(case, &difference, options, start, report).await?;
+                // Sessions mostly differ in the same way.
+                if !self.different.contains(&case.sql()) {
+                    self.different.push(case.sql());
+                    self.keep(case, expected, &what, options, start, report).await?;
+                }
             }
         }
         Ok(())
@@ -296,27 +298,24 @@ impl<'a> Round<'a> {
     async fn keep(
         &mut self,
         case: Case,
-        difference: &Difference,
+        expected: &Expected,
+        what: &str,
         options: &Options,
         start: Instant,
         report: &mut Report,
     ) -> Result<()> {
-        // Sessions mostly differ in the same way.
-        if self.different.contains(&case.sql()) {
-            return Ok(());
-        }
-        self.different.push(case.sql());
         let fault = Fault::of(self.fault, &case.statement, &case.tables);
         let kind = fault.map_or("none that is known", Fault::name);
         let counts = report.by_kind.entry(kind).or_default();
         counts.differences += 1;
         let (at, count) = (start.elapsed().as_secs_f64(), counts.differences);
         counts.first.get_or_insert_with(|| (self.seed, at, case.sql()));
-        eprintln!("round {}: {kind}: {difference}\n  {}", self.seed, case.sql());
         if count as usize > KEPT {
             return Ok(());
         }
-        let small = case.smallest(SHRINKING, self.peers).await?;
+        let whose = case.blame(expected, self.folder.path()).await?;
+        eprintln!("round {}: {kind}: {whose}: {what}\n  {}", self.seed, case.sql());
+        let small = case.smallest(options.shrinking, self.peers).await?;
         let path = options.folder.join(format!("{}-{}.json", self.seed, report.differences));
         fs::write(&path, serde_json::to_string_pretty(&small)?)?;
         eprintln!("  smaller: {}\n  by its looks: {}", small.statement.sql(), small.kind());

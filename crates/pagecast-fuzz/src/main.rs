@@ -21,6 +21,12 @@ struct Args {
     /// End after so many seconds
     #[arg(long)]
     seconds: Option<u64>,
+    /// Look for one kind of fault alone, by its name in reports
+    #[arg(long)]
+    kind: Option<String>,
+    /// Seconds that it takes to make a difference smaller, at most
+    #[arg(long, default_value_t = 20)]
+    shrink: u64,
     /// A Python with the wheels of DuckDB, which answers too, and of pyarrow, polars and
     /// fastparquet, which write files [default: `PAGECAST_PYTHON`'s]
     #[arg(long, value_name = "PROGRAM")]
@@ -50,6 +56,8 @@ async fn main() -> Result<ExitCode> {
         statements: args.statements,
         time: args.seconds.map(Duration::from_secs),
         python,
+        kind: args.kind,
+        shrinking: Duration::from_secs(args.shrink),
         folder: args.keep,
     };
     println!("seed {}", options.seed);

@@ -17,7 +17,8 @@ def enum(path, columns):
     for element in footer.schema:
         name = element.name.decode() if isinstance(element.name, bytes) else element.name
         if name in columns:
-            element.converted_type, element.logicalType = 4, None
+            element.converted_type = 4
+            element.contents[10] = {4: {}}  # LogicalType.ENUM
     footer.key_value_metadata = None
     written = footer.to_bytes()
     with open(path, "wb") as file:
