@@ -53,10 +53,11 @@ impl Kind {
                 // The zone says how it is shown, and not what it is.
                 cast(&cast(&in_unit, &DataType::Int64)?, &to)?
             }
-            Self::Text(_) | Self::Digits | Self::Uuid | Self::Enum => {
+            Self::Text(_) | Self::Digits | Self::Uuid | Self::Enum | Self::Interval => {
                 let shown = |number: i64| match self {
                     Self::Digits => number.to_string(),
                     Self::Uuid => uuid(number),
+                    Self::Interval => format!("{number} months 5 days"),
                     _ => text(number),
                 };
                 let texts = numbers.iter().map(|number| number.map(shown));

@@ -229,7 +229,24 @@ fn called(function: Function, value: Value) -> Result<Value> {
         // Of no values there is no length.
         (Function::Length, Value::List(values)) if values.is_empty() => Value::Null,
         (Function::Length, Value::List(values)) => Value::whole(values.len() as i64),
+        (Function::AfterJanuary, Value::Text(text)) => {
+            let months: i64 = text.split(' ').next().unwrap_or_default().parse().with_context(|| text.clone())?;
+            Value::Moment(after_january(months) * DAY)
+        }
         (Function::Field, Value::Struct(values)) => values.into_iter().next().unwrap_or(Value::Null),
         (function, value) => bail!("{function:?} of {value:?}"),
     })
+}
+
+/// The day that is so many months and five days after 2024-01-31.
+fn after_january(months: i64) -> i128 {
+    let is_leap = |year: i64| year % 4 == 0;
+    let length = |month: i64| match month % 12 {
+        1 => 28 + i64::from(is_leap(2024 + month / 12)),
+        3 | 5 | 8 | 10 => 30,
+        _ => 31,
+    };
+    // From the last day of January to that of the month, and all months have 31 days at most.
+    let days: i64 = (1..=months).map(length).sum();
+    i128::from(19_753 + days + 5)
 }

@@ -60,6 +60,8 @@ pub struct Setting {
     pruning: bool,
     page_index: bool,
     dynamic_filters: bool,
+    /// Whether small files are divided among partitions.
+    divided: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -88,6 +90,7 @@ impl Setting {
             pruning: random.below(8) > 0,
             page_index: random.below(3) > 0,
             dynamic_filters: random.below(4) > 0,
+            divided: random.below(2) == 0,
         }
     }
 
@@ -107,6 +110,7 @@ impl Setting {
             pruning: false,
             page_index: false,
             dynamic_filters: false,
+            divided: false,
             ..self.clone()
         };
         let with = |change: &dyn Fn(&mut Self)| {
@@ -128,6 +132,7 @@ impl Setting {
             with(&|other| other.pruning = simple.pruning),
             with(&|other| other.page_index = simple.page_index),
             with(&|other| other.dynamic_filters = simple.dynamic_filters),
+            with(&|other| other.divided = simple.divided),
         ];
         smaller.into_iter().filter(|other| other != self).collect()
     }
@@ -170,8 +175,9 @@ impl Setting {
         options.execution.parquet.pushdown_filters = self.pushdown;
         options.execution.parquet.pruning = self.pruning;
         options.execution.parquet.enable_page_index = self.page_index;
-        // Small files are divided among partitions all the same.
-        options.optimizer.repartition_file_min_size = 1 << 10;
+        if self.divided {
+            options.optimizer.repartition_file_min_size = 1 << 10;
+        }
         config
     }
 }
@@ -224,8 +230,8 @@ impl Engine {
 
     /// pagecast over the files.
     pub(crate) async fn of_pool(tables: &[Table], folder: &Path, setting: &Setting) -> Result<Self> {
-        let is_declared = |table: &Table| table.layout == Layout::DeclaredHive;
-        if setting.door || tables.iter().any(is_declared) {
+        let is_of_command = |table: &Table| matches!(table.layout, Layout::DeclaredHive | Layout::Written { .. });
+        if setting.door || tables.iter().any(is_of_command) {
             return Self::of_command(tables, folder, setting).await;
         }
         let ctx = setting.context(pagecast_corrections::configured(setting.config()))?;
@@ -351,7 +357,7 @@ impl Engine {
         let is_left_out = error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
         let is_expected = self.has_limit && is_refusal || is_left_out;
         let closed = self.closed.iter().map(|closed| format!("; closed: {closed}")).collect::<String>();
-        if is_expected { Outcome::Refused } else { Outcome::Failed(format!("{error}{closed}")) }
+        if is_expected { Outcome::Refused } else { Outcome::Failed(format!("{error}{closed}").replace('\n', " ")) }
     }
 }
 
@@ -410,14 +416,18 @@ fn in_memory(table: &Table) -> Result<MemTable> {
 fn is_read_rightly(table: &Table) -> bool {
     let has_null_folder = table.files.iter().any(|file| file.folder == Some(Folder::Null));
     let is_parquet = table.files.iter().all(|file| file.name.ends_with(".parquet"));
-    !matches!(table.layout, Layout::Delta { .. }) && !has_null_folder && is_parquet
+    !matches!(table.layout, Layout::Delta { .. } | Layout::Written { .. }) && !has_null_folder && is_parquet
 }
 
 /// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
 /// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says which tables cannot
 /// be read, and why.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<Vec<String>> {
-    let Found { tables: mut found, closed } = discover(folder)?;
+    // Where nothing is a table there is no list of those that are closed.
+    let Found { tables: mut found, closed } = match discover(folder) {
+        Ok(found) => found,
+        Err(error) => return Ok(vec![format!("{error:#}")]),
+    };
     let mut closed: Vec<String> = closed.iter().map(|closed| format!("{:#}", closed.fault)).collect();
     for table in tables {
         let Some(known) = found.iter().position(|found| found.name == table.name) else { continue };

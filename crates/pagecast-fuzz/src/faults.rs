@@ -36,6 +36,8 @@ pub(crate) enum Fault {
     DeclaredKeys,
     /// Years before 1677 and after 2262, and moments of 96 bits.
     OldYears,
+    /// Intervals of years and months.
+    Intervals,
     /// Files beside folders of files.
     MixedFolders,
     /// Divisions behind a condition that leaves zeros out.
@@ -54,14 +56,14 @@ pub(crate) enum Fault {
     KeysOfTruth,
     /// A folder's key that is in its files as well.
     KeysInFiles,
-    /// Columns of one name.
-    OneName,
+    /// A column that stands twice, in an order of two sets.
+    TwiceInSets,
     /// What other writers write.
     Writers,
 }
 
 impl Fault {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::DecimalLiterals,
         Self::SortedGroups,
         Self::ThreeValues,
@@ -74,6 +76,7 @@ impl Fault {
         Self::FinerLiterals,
         Self::DeclaredKeys,
         Self::OldYears,
+        Self::Intervals,
         Self::MixedFolders,
         Self::GuardedDivisions,
         Self::SmallDictionaries,
@@ -83,7 +86,7 @@ impl Fault {
         Self::OtherFiles,
         Self::KeysOfTruth,
         Self::KeysInFiles,
-        Self::OneName,
+        Self::TwiceInSets,
         Self::Writers,
     ];
 
@@ -99,7 +102,24 @@ impl Fault {
 
     /// Whether its files cannot be written without a Python.
     pub(crate) fn needs_peers(self) -> bool {
-        matches!(self, Self::OtherFiles | Self::MarkedTexts | Self::Writers)
+        matches!(self, Self::OtherFiles | Self::MarkedTexts | Self::Writers | Self::Intervals)
+    }
+
+    /// Whether statements show it over any files.
+    pub(crate) fn is_of_statements(self) -> bool {
+        matches!(
+            self,
+            Self::DecimalLiterals
+                | Self::ThreeValues
+                | Self::WindowsOverGroups
+                | Self::BoundsOfCasts
+                | Self::NotANumber
+                | Self::NegativeZero
+                | Self::Zones
+                | Self::FinerLiterals
+                | Self::GuardedDivisions
+                | Self::TwiceInSets
+        )
     }
 
     /// What it is called in reports.
@@ -117,6 +137,7 @@ impl Fault {
             Self::FinerLiterals => "finer literals",
             Self::DeclaredKeys => "declared keys of folders",
             Self::OldYears => "old years",
+            Self::Intervals => "intervals",
             Self::MixedFolders => "files beside folders",
             Self::GuardedDivisions => "guarded divisions",
             Self::SmallDictionaries => "small dictionaries",
@@ -126,7 +147,7 @@ impl Fault {
             Self::OtherFiles => "Feather and CSV",
             Self::KeysOfTruth => "true and false as keys",
             Self::KeysInFiles => "keys in files",
-            Self::OneName => "columns of one name",
+            Self::TwiceInSets => "a column that stands twice",
             Self::Writers => "other writers",
         }
     }
@@ -182,6 +203,7 @@ impl Fault {
                 let is_of_old = file(&|file| file.writer == Writer::PyArrowOfOld);
                 kind(&|kind| *kind == Kind::Age) || is_of_old || has(&|part| matches!(part, Expr::Call(Function::Bin, _)))
             }
+            Self::Intervals => kind(&|kind| *kind == Kind::Interval),
             Self::MixedFolders => file(&|file| file.name.contains('/')),
             Self::GuardedDivisions => has(&|part| matches!(part, Expr::Arithmetic(_, Sign::Over, _))),
             Self::SmallDictionaries => kind(&|kind| *kind == Kind::Text(Container::Small)),
@@ -199,7 +221,11 @@ impl Fault {
                 table.layout == Layout::Hive && is_truth
             }),
             Self::KeysInFiles => file(&|file| file.with_folder),
-            Self::OneName => statement.one_name,
+            Self::TwiceInSets => {
+                let items = statement.items();
+                let stands_twice = (1..items.len()).any(|at| items[..at].contains(&items[at]));
+                stands_twice && matches!(statement.around, Some(Around::Set { .. }))
+            }
             Self::Writers => file(&|file| file.writer != Writer::Own),
         }
     }

@@ -40,6 +40,7 @@ impl Fault {
             domain: 1,
             nulls: 0,
             order: Order::Row,
+            some: Vec::new(),
         };
         let mut of_key = Column::any(random, "k".to_owned(), key.clone());
         of_key.low += i64::from(random.below(3));
@@ -68,6 +69,7 @@ impl Fault {
         }
         let mut table = Table { name: name.to_owned(), layout, rows, seed: random.next(), columns, files: Vec::new() };
         table.files = self.files(random, &table);
+        table.look(random);
         table
     }
 
@@ -125,6 +127,7 @@ impl Fault {
                 ],
             ),
             Self::Times => Kind::Time(unit),
+            Self::Intervals => one(random, &[Kind::Interval, Kind::Interval, Kind::Int(64)]),
             Self::MarkedTexts => one(random, &[Kind::Uuid, Kind::Enum]),
             Self::OtherFiles => one(random, &[Kind::Int(64), Kind::Date, Kind::Enum]),
             Self::Writers => one(random, &of_other_writers),
@@ -156,9 +159,6 @@ impl Fault {
             }
             (Self::BoundsOfCasts, _) => column.low = one(random, &[-3, 0, 8, 95]),
             _ => {}
-        }
-        if matches!(column.kind, Kind::Enum) {
-            (column.low, column.domain) = (0, column.domain.min(20));
         }
         column.nulls = if self == Self::NullCounts { one(random, &[5, 40, 100]) } else { one(random, &[0, 0, 20, 60]) };
         column
@@ -211,7 +211,7 @@ impl Fault {
         let writers = [Writer::PyArrow, Writer::DuckDb, Writer::Polars, Writer::FastParquet];
         match self {
             Self::OldYears => one(random, &[Writer::PyArrowOfOld, Writer::Own, Writer::DuckDb]),
-            Self::MarkedTexts => Writer::DuckDb,
+            Self::MarkedTexts | Self::Intervals => Writer::DuckDb,
             Self::NegativeZero => one(random, &[Writer::Own, Writer::DuckDb]),
             Self::OtherFiles => one(random, &[Writer::Feather, Writer::Csv]),
             Self::Writers => one(random, &writers),

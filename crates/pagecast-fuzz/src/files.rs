@@ -21,6 +21,7 @@ use parquet::schema::types::ColumnPath;
 use parquet::file::statistics::{Statistics as Bounds, ValueStatistics};
 
 use crate::expr::Expr;
+use crate::formats;
 use crate::peers::Peers;
 use crate::tables::{Column, DataFile, FOLDER, Layout, Statistics, Table, Writer};
 use crate::types::Kind;
@@ -29,6 +30,9 @@ use crate::types::Kind;
 pub(crate) async fn write(table: &Table, folder: &Path, peers: Option<&Peers>) -> Result<()> {
     if let Layout::Delta { partitioned, deleted } = &table.layout {
         return write_delta(table, folder, *partitioned, deleted).await;
+    }
+    if matches!(table.layout, Layout::Written { .. }) {
+        return formats::write(table, folder, peers.context("tables of other writers want a Python")?);
     }
     for file in &table.files {
         let folder = match file.folder {

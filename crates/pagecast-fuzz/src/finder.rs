@@ -17,6 +17,7 @@ use crate::case::{Case, Expected, add, judge};
 use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::faults::Fault;
 use crate::files;
+use crate::formats::{self, Format};
 use crate::naive::World;
 use crate::peers::Peers;
 use crate::statements::Statement;
@@ -44,6 +45,8 @@ pub struct Options {
     pub time: Option<Duration>,
     /// A Python that has the wheels of DuckDB and of other writers, if they are to join.
     pub python: Option<String>,
+    /// Delta, Iceberg or DuckLake tables of other writers instead of files.
+    pub format: Option<String>,
     /// The only kind to look for, by its name in reports.
     pub kind: Option<String>,
     /// How long a difference that is kept is made smaller.
@@ -122,13 +125,14 @@ pub async fn find(options: &Options, mut tell: impl FnMut(&Report)) -> Result<Re
     let mut report = Report { seed: options.seed, duckdb: version, ..Report::default() };
     fs::create_dir_all(&options.folder)?;
     let only = options.kind.as_deref().map(Fault::named).transpose()?;
+    let format = options.format.as_deref().map(Format::named).transpose()?;
     for seed in options.seed.. {
         if options.statements.is_some_and(|most| report.statements >= most)
             || options.time.is_some_and(|most| begin.elapsed() >= most)
         {
             break;
         }
-        let mut round = Round::new(seed, only, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
+        let mut round = Round::new(seed, only, format, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
         round.run(options, begin, &mut report).await.with_context(|| format!("round {seed}"))?;
         report.seconds = begin.elapsed().as_secs_f64();
         tell(&report);
@@ -153,13 +157,20 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    async fn new(seed: u64, only: Option<Fault>, peers: Option<&'a Peers>) -> Result<Self> {
+    async fn new(
+        seed: u64,
+        only: Option<Fault>,
+        format: Option<Format>,
+        peers: Option<&'a Peers>,
+    ) -> Result<Self> {
         // Neighbours would have streams of numbers that overlap.
         let mut random = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let fault = (random.below(3) > 0).then(|| Fault::any(&mut random));
         let fault = only.or(fault).filter(|fault| peers.is_some() || !fault.needs_peers());
-        let for_joins = fault.is_none() && random.below(2) == 0;
-        let mut key = match fault {
+        // Of the others files are what shows them.
+        let fault = fault.filter(|fault| format.is_none() || fault.is_of_statements());
+        let for_joins = fault.is_none() && format.is_none() && random.below(2) == 0;
+        let mut key = match fault.filter(|_| format.is_none()) {
             Some(fault) => fault.key(&mut random),
             None => Kind::key(&mut random),
         };
@@ -171,6 +182,7 @@ impl<'a> Round<'a> {
             // Keys of two types that meet, at times.
             let of_table = |random: &mut Random| if random.below(4) == 0 { key.of_file(random) } else { key.clone() };
             tables.push(match fault {
+                _ if format.is_some() => formats::table(format.unwrap_or(Format::Delta), &mut random, name),
                 Some(fault) => fault.table(&mut random, name, &key),
                 None => {
                     let kind = of_table(&mut random);

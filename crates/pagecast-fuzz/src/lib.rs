@@ -2,7 +2,8 @@
 //! the rows themselves, and which DuckDB and pagecast must answer alike.
 //!
 //! * `types`, `arrays`, `value`: types of columns, and their values.
-//! * `tables`, `files`: tables that say what their rows are, and how their files differ.
+//! * `tables`, `files`, `formats`: tables that say what their rows are, how their files differ, and
+//!   who else wrote them.
 //! * `expr`, `statements`: what is asked of them; `asked` makes it up.
 //! * `faults`, `faulty`, `questions`: kinds of wrong rows, and the tables and statements that show
 //!   each.
@@ -21,6 +22,7 @@ mod faults;
 mod faulty;
 mod files;
 mod finder;
+mod formats;
 mod naive;
 mod peers;
 mod questions;

@@ -21,6 +21,9 @@ struct Args {
     /// End after so many seconds
     #[arg(long)]
     seconds: Option<u64>,
+    /// Ask tables of other writers instead of files: delta, iceberg or ducklake
+    #[arg(long, value_name = "FORMAT")]
+    tables: Option<String>,
     /// Look for one kind of fault alone, by its name in reports
     #[arg(long)]
     kind: Option<String>,
@@ -56,6 +59,7 @@ async fn main() -> Result<ExitCode> {
         statements: args.statements,
         time: args.seconds.map(Duration::from_secs),
         python,
+        format: args.tables,
         kind: args.kind,
         shrinking: Duration::from_secs(args.shrink),
         folder: args.keep,

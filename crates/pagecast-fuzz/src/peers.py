@@ -1,5 +1,6 @@
 # DuckDB, and other writers of files. Reads lines of JSON, and answers each by one:
 #   {"sql": ..., "to": a Parquet file for the rows}
+#   {"make": format, "path": of a table, "name": its name, "steps": ..., "to": a Parquet file for its rows}
 #   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group, "marks": {column: type}}
 import gzip, json, os, struct, sys
 import duckdb
@@ -28,7 +29,7 @@ def enum(path, columns):
 def write(writer, source, to, rows, marks):
     os.makedirs(os.path.dirname(to), exist_ok=True)
     if writer == "DuckDb":
-        columns = ", ".join(f"CAST({c} AS UUID) AS {c}" for c, mark in marks.items() if mark == "Uuid")
+        columns = ", ".join(f"CAST({c} AS {mark}) AS {c}" for c, mark in marks.items() if mark != "Enum")
         replaced = f"* REPLACE ({columns})" if columns else "*"
         db.execute(f"COPY (SELECT {replaced} FROM '{source}') TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE {rows})")
         if "Enum" in marks.values():
@@ -65,7 +66,9 @@ print(json.dumps({"version": duckdb.__version__}), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     try:
-        if asked.get("write"):
+        if asked.get("make"):
+            make(asked["make"], asked["path"], asked["name"], asked["steps"], asked["to"])
+        elif asked.get("write"):
             write(asked["write"], asked["from"], asked["to"], asked["rows"], asked["marks"])
         elif asked.get("to"):
             db.execute(f"COPY ({asked['sql']}) TO '{asked['to']}' (FORMAT parquet)")

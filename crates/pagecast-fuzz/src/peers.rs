@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::formats::{Format, Step};
 use crate::tables::{DataFile, Table};
 use crate::types::Kind;
 
@@ -34,7 +35,7 @@ impl Peers {
     /// Starts `python`, if it has the wheels.
     pub(crate) fn start(python: &str) -> Result<Self> {
         let mut child = Command::new(python)
-            .args(["-c", include_str!("peers.py")])
+            .args(["-c", concat!(include_str!("formats.py"), include_str!("peers.py"))])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -87,6 +88,7 @@ impl Peers {
         let marks: BTreeMap<&str, &str> = file.columns.iter().filter_map(|(name, kind)| match kind {
             Kind::Uuid => Some((name.as_str(), "Uuid")),
             Kind::Enum => Some((name.as_str(), "Enum")),
+            Kind::Interval => Some((name.as_str(), "Interval")),
             _ => None,
         }).collect();
         let refused = self.ask(&json!({
@@ -95,6 +97,29 @@ impl Peers {
         fs::remove_file(from)?;
         ensure!(refused.is_null(), "{:?} does not write {}: {refused}", file.writer, to.display());
         Ok(())
+    }
+
+    /// Lets the writer of a format make a table, and gives the rows that its own reader finds.
+    pub(crate) fn make(&self, format: Format, path: &Path, steps: &[Step]) -> Result<Vec<RecordBatch>> {
+        let to = self.folder.path().join("found.parquet");
+        let mut asked = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            asked.push(match step {
+                Step::Delete(condition) => json!({"delete": condition}),
+                Step::Append(rows, by) => {
+                    let path = self.folder.path().join(format!("{at}.parquet"));
+                    let mut writer = ArrowWriter::try_new(File::create(&path)?, rows.schema(), None)?;
+                    writer.write(rows)?;
+                    writer.close()?;
+                    json!({"rows": path, "by": by})
+                }
+            });
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).context("a table without a name")?;
+        let refused = self.ask(&json!({"make": format, "path": path, "name": name, "steps": asked, "to": to}))?;
+        ensure!(refused.is_null(), "no {format:?} table {}: {refused}", path.display());
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&to)?)?.build()?;
+        Ok(reader.collect::<Result<_, _>>()?)
     }
 
     /// The error, if it answers with one.

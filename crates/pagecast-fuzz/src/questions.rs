@@ -24,14 +24,15 @@ impl Fault {
             Self::WindowsOverGroups => return over_groups(random, statement, sides),
             Self::BoundsOfCasts => statement.select = bounds_of_casts(random, sides),
             Self::SortedGroups => statement.select = of_key(random, &table),
-            Self::OneName => {
-                statement.one_name = true;
-                statement.select = Select::Rows((0..2).map(|_| item(random, sides)).collect());
+            Self::TwiceInSets => {
+                let (of, _) = column(random, sides);
+                statement.select = Select::Rows(vec![of.clone(), of]);
             }
             _ => {
                 statement.select = match random.below(4) {
                     0 => Select::Groups { keys: vec![key(random, sides)], values: vec![aggregate(random, sides)] },
                     1 => Select::Groups { keys: Vec::new(), values: vec![aggregate(random, sides), aggregate(random, sides)] },
+                    _ if self == Self::Intervals => Select::Rows(vec![self.selected(random, sides, tables)]),
                     2 => Select::Rows(vec![self.selected(random, sides, tables)]),
                     _ => Select::Rows(vec![item(random, sides)]),
                 };
@@ -46,7 +47,7 @@ impl Fault {
         }
         let is_plain = statement.order.is_empty() && !matches!(statement.select, Select::Groups { .. });
         let copies = self == Self::ThreeValues && is_plain && random.below(2) == 0;
-        if copies || (self == Self::OneName && random.below(2) == 0) {
+        if copies || (self == Self::TwiceInSets && random.below(4) > 0) {
             if copies {
                 statement.select = Select::Bare(vec![key(random, sides)]);
             }
@@ -66,7 +67,12 @@ impl Fault {
             Self::DeclaredKeys | Self::KeysInFiles => {
                 let table = sides[0].1;
                 let key = table.columns.iter().find(|column| column.name == FOLDER).unwrap_or(&table.columns[1]);
-                compared(random, key.of("a"), key)
+                let (of, value) = (key.of("a"), value(random, key));
+                match random.below(4) {
+                    0 => of.compare(Operator::Equal, value),
+                    1 => Expr::Between(Box::new([of, value.clone(), value])),
+                    _ => compared(random, of, key),
+                }
             }
             Self::KeysOfTruth => {
                 let kind = Kind::Bool;
@@ -112,6 +118,14 @@ impl Fault {
                 match column.kind {
                     Kind::Decimal { .. } => Expr::Arithmetic(of.boxed(), one(random, &[Sign::Plus, Sign::Times]), other.boxed()),
                     _ => Expr::Call(Function::Round, thousandths(random).boxed()),
+                }
+            }
+            Self::Intervals => {
+                let interval = sides[0].1.columns.iter().find(|column| column.kind == Kind::Interval);
+                let of = interval.map_or(of, |interval| interval.of(sides[0].0));
+                match interval {
+                    Some(_) => Expr::Call(Function::AfterJanuary, of.boxed()),
+                    None => of,
                 }
             }
             Self::MarkedTexts if column.kind.is_text() => Expr::Cast { of: of.boxed(), from: column.kind.clone(), to: To::Text },
@@ -230,7 +244,14 @@ fn bounds_of_casts(random: &mut Random, sides: &Sides<'_>) -> Select {
         let cast = Some(Expr::Cast { of: of.boxed(), from, to }.boxed());
         return Expr::Aggregate(if to == To::Bool { Aggregate::Count } else { one(random, &[Aggregate::Min, Aggregate::Max]) }, cast);
     };
-    let values = (0..1 + random.below(2)).map(|_| cast(random)).collect();
+    let first = cast(random);
+    let values = match &first {
+        // What is computed twice is computed once, and beneath.
+        Expr::Aggregate(Aggregate::Min | Aggregate::Max, of) if random.below(2) == 0 => {
+            [Aggregate::Min, Aggregate::Max].map(|aggregate| Expr::Aggregate(aggregate, of.clone())).to_vec()
+        }
+        _ => vec![first, cast(random)],
+    };
     let keys = if random.below(4) == 0 { vec![number("a").remainder(3)] } else { Vec::new() };
     Select::Groups { keys, values }
 }
@@ -253,7 +274,13 @@ fn of_key(random: &mut Random, table: &Table) -> Select {
 
 /// A window over groups, of which the largest are shown.
 fn over_groups(random: &mut Random, mut statement: Statement, sides: &Sides<'_>) -> Statement {
-    let (keys, value) = (vec![key(random, sides)], aggregate(random, sides));
+    let (of, column) = column(random, sides);
+    let value = match random.below(3) {
+        0 => aggregate(random, sides),
+        _ if !column.kind.has_bounds() => aggregate(random, sides),
+        _ => Expr::Aggregate(one(random, &[Aggregate::Min, Aggregate::Max]), Some(of.boxed())),
+    };
+    let keys = vec![key(random, sides)];
     let is_ordered = matches!(&value, Expr::Aggregate(Aggregate::Min | Aggregate::Max | Aggregate::Sum | Aggregate::Count, _));
     let order = vec![(value.clone(), Direction { descending: random.below(2) == 0, nulls_first: random.below(2) == 0 })];
     let window = match random.below(3) {
@@ -266,9 +293,20 @@ fn over_groups(random: &mut Random, mut statement: Statement, sides: &Sides<'_>)
     };
     statement.select = Select::Groups { keys, values: vec![value, Expr::Window(Box::new(window))] };
     statement.set_order(random);
-    statement.order.iter_mut().for_each(|(_, direction)| direction.nulls_first = direction.descending);
-    if is_ordered && statement.order.iter().all(|(place, _)| *place != 1) {
-        statement.order.insert(0, (1, Direction { descending: random.below(2) == 0, nulls_first: random.below(2) == 0 }));
+    if random.below(2) == 0 {
+        // Numbers of rows do not tie, so that the value alone is an order, of which few groups are
+        // asked for.
+        let aggregate = one(random, &[Aggregate::Min, Aggregate::Max]);
+        if let Select::Groups { values, .. } = &mut statement.select {
+            values[0] = Expr::Aggregate(aggregate, Some(number("a").boxed()));
+        }
+        let descending = aggregate == Aggregate::Max;
+        statement.order = vec![(1, Direction { descending, nulls_first: descending })];
+    } else if is_ordered {
+        // By the value, and by the key where values tie.
+        statement.order.retain(|(place, _)| *place != 1);
+        let descending = random.below(2) == 0;
+        statement.order.insert(0, (1, Direction { descending, nulls_first: descending }));
     }
     statement.limit = Some(Limit { rows: one(random, &[1, 2, 5]), offset: one(random, &[0, 0, 1]) });
     statement

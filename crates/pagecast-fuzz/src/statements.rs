@@ -15,8 +15,6 @@ pub(crate) struct Statement {
     pub(crate) order: Vec<(usize, Direction)>,
     pub(crate) limit: Option<Limit>,
     pub(crate) around: Option<Around>,
-    /// Whether all that is selected has one name.
-    pub(crate) one_name: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -94,7 +92,6 @@ impl Statement {
             order: Vec::new(),
             limit: None,
             around: None,
-            one_name: false,
         }
     }
 
@@ -180,9 +177,8 @@ impl Statement {
     }
 
     fn select(&self, filters: &[Expr]) -> String {
-        let name = |at: usize| if self.one_name { 0 } else { at };
         let items = self.items();
-        let items = items.iter().enumerate().map(|(at, item)| format!("{} AS i{}", item.sql(), name(at)));
+        let items = items.iter().enumerate().map(|(at, item)| format!("{} AS i{at}", item.sql()));
         let items = items.collect::<Vec<_>>().join(", ");
         let distinct = if matches!(self.select, Select::Distinct(_)) { "DISTINCT " } else { "" };
         let mut sql = format!("SELECT {distinct}{items} FROM {}", self.from.sql());
@@ -218,7 +214,6 @@ impl Statement {
         };
         with(&|other| other.around = None);
         with(&|other| other.limit = None);
-        with(&|other| other.one_name = false);
         with(&|other| {
             if other.limit.is_none() {
                 other.order.clear();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::expr::{Expr, Operator};
+use crate::formats::Format;
 use crate::naive::{Rows, World};
 use crate::types::Kind;
 use crate::value::rows;
@@ -39,6 +40,9 @@ pub(crate) enum Layout {
     /// A Delta table, of which rows are deleted for which these conditions hold, one after the
     /// other.
     Delta { partitioned: bool, deleted: Vec<Expr> },
+    /// A table of another writer: the column that divides each file's rows, and conditions of
+    /// deletes behind so many files.
+    Written { format: Format, partitions: Vec<Option<String>>, deleted: Vec<(u32, Expr)> },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +54,8 @@ pub(crate) struct Column {
     /// How many of a hundred are NULL.
     pub(crate) nulls: u32,
     pub(crate) order: Order,
+    /// Some of its numbers.
+    pub(crate) some: Vec<i64>,
 }
 
 /// How values follow each other.
@@ -167,7 +173,24 @@ impl Table {
         let missing: Vec<_> =
             table.columns.iter().filter(is_missing).map(|of| (of.name.clone(), of.kind.clone())).collect();
         table.files[0].columns.extend(missing);
+        table.look(random);
         table
+    }
+
+    /// Keeps some values of each column in mind, so that statements name them.
+    pub(crate) fn look(&mut self, random: &mut Random) {
+        let columns = self.columns.iter().map(|column| {
+            let numbers = (0..4).filter_map(|_| {
+                let file = &self.files[random.below(self.files.len() as u32) as usize];
+                match file.folder {
+                    Some(folder) if column.name == FOLDER => folder.number(),
+                    _ if file.rows == 0 => None,
+                    _ => self.numbers(column, file)[random.below(file.rows) as usize],
+                }
+            });
+            Column { some: numbers.collect(), ..column.clone() }
+        });
+        self.columns = columns.collect();
     }
 
     fn cut(&self, random: &mut Random, for_joins: bool) -> Vec<DataFile> {
@@ -270,18 +293,38 @@ impl Table {
 
     /// All rows that are not deleted.
     pub(crate) fn all_rows(&self) -> Result<Vec<RecordBatch>> {
-        let mut batches = self.files.iter().map(|file| self.rows_of(file)).collect::<Result<Vec<_>>>()?;
-        let Layout::Delta { deleted, .. } = &self.layout else { return Ok(batches) };
-        let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
-        for condition in deleted {
-            let all = Rows { names: names.clone(), rows: rows(&batches)? };
-            let mut left = World::chosen("delta", &all, condition)?.into_iter().map(|is_chosen| Some(!is_chosen));
-            for batch in &mut batches {
-                let left = left.by_ref().take(batch.num_rows()).collect();
-                *batch = arrow::compute::filter_record_batch(batch, &left)?;
+        let mut batches = Vec::new();
+        for (at, file) in self.files.iter().enumerate() {
+            batches.push(self.rows_of(file)?);
+            match &self.layout {
+                Layout::Written { deleted, .. } => {
+                    let then = deleted.iter().filter(|(after, _)| self.is_after(*after, at));
+                    then.map(|(_, condition)| condition).try_for_each(|condition| self.delete(&mut batches, condition))?;
+                }
+                Layout::Delta { deleted, .. } if at + 1 == self.files.len() => {
+                    deleted.iter().try_for_each(|condition| self.delete(&mut batches, condition))?;
+                }
+                _ => {}
             }
         }
         Ok(batches)
+    }
+
+    /// Whether what comes after so many files comes after this one.
+    pub(crate) fn is_after(&self, files: u32, at: usize) -> bool {
+        (files as usize).min(self.files.len()) == at + 1
+    }
+
+    /// Leaves out the rows for which a condition holds.
+    fn delete(&self, batches: &mut [RecordBatch], condition: &Expr) -> Result<()> {
+        let names = self.columns.iter().map(|column| column.name.clone()).collect();
+        let all = Rows { names, rows: rows(batches)? };
+        let mut left = World::chosen("delta", &all, condition)?.into_iter().map(|is_chosen| Some(!is_chosen));
+        for batch in batches {
+            let left = left.by_ref().take(batch.num_rows()).collect();
+            *batch = arrow::compute::filter_record_batch(batch, &left)?;
+        }
+        Ok(())
     }
 
     /// Tables that lack a file, half of its rows, or a column that `sql` does not name, and files
@@ -370,12 +413,15 @@ impl Column {
         let domain = [most, most.min(100), most.min(7)][random.below(3) as usize];
         let orders = [Order::Ascending, Order::Descending, Order::Nearly, Order::Scattered];
         let nulls = [0, 0, 5, 40, 100][random.below(5) as usize];
-        Self { name, kind, low, domain, nulls, order: orders[random.below(4) as usize] }
+        Self { name, kind, low, domain, nulls, order: orders[random.below(4) as usize], some: Vec::new() }
     }
 
     /// A number of one of its values, or of none that it has.
     pub(crate) fn number(&self, random: &mut Random) -> i64 {
-        self.low + i64::from(random.below(self.domain + self.domain.div_ceil(8)))
+        match self.some.len() as u32 {
+            some @ 1.. if random.below(2) == 0 => self.some[random.below(some) as usize],
+            _ => self.low + i64::from(random.below(self.domain + self.domain.div_ceil(8))),
+        }
     }
 
     /// It, in the table of this alias.
@@ -386,7 +432,7 @@ impl Column {
 
 fn columns(random: &mut Random, layout: &Layout, key: &Kind, for_joins: bool) -> Vec<Column> {
     let id = Kind::Int(64);
-    let mut columns = vec![Column { name: "id".to_owned(), low: 0, domain: 1, nulls: 0, order: Order::Row, kind: id }];
+    let mut columns = vec![Column { name: "id".to_owned(), low: 0, domain: 1, nulls: 0, order: Order::Row, kind: id, some: vec![0, 7] }];
     let mut of_key = Column::any(random, "k".to_owned(), key.clone());
     of_key.domain = key.domain().1;
     of_key.nulls = [0, 0, 10][random.below(3) as usize];

@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Uuid,
     /// Texts that files know to be of few.
     Enum,
+    /// So many months and five days, which files know to be an interval.
+    Interval,
     Bytes(Container),
     Duration(Unit),
     List(Many, Box<Kind>),
@@ -176,7 +178,7 @@ impl Kind {
     pub(crate) fn is_of_delta(&self) -> bool {
         match self {
             Self::UInt(_) | Self::DateTime | Self::Time(_) | Self::Duration(_) | Self::Bytes(_) => false,
-            Self::Map(_) | Self::Struct(_) | Self::Float { bits: 16, .. } | Self::Age | Self::Uuid | Self::Enum => false,
+            Self::Map(_) | Self::Struct(_) | Self::Float { bits: 16, .. } | Self::Age | Self::Uuid | Self::Enum | Self::Interval => false,
             Self::Decimal { precision, .. } => *precision <= 38,
             Self::Timestamp(unit, zone) => (*unit, *zone) == (Unit::Micros, Zone::Utc),
             Self::Text(container) => *container == Container::Plain,
@@ -247,7 +249,7 @@ impl Kind {
             Self::Timestamp(unit, Zone::Berlin) => DataType::Timestamp(unit.arrow(), Some("+01:00".into())),
             Self::Timestamp(unit, Zone::Tokyo) => DataType::Timestamp(unit.arrow(), Some("Asia/Tokyo".into())),
             Self::Age => DataType::Timestamp(TimeUnit::Microsecond, None),
-            Self::Text(Container::Plain | Container::Fixed) | Self::Digits | Self::Uuid | Self::Enum => DataType::Utf8,
+            Self::Text(Container::Plain | Container::Fixed) | Self::Digits | Self::Uuid | Self::Enum | Self::Interval => DataType::Utf8,
             Self::Text(Container::Small) => {
                 DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))
             }
@@ -280,6 +282,7 @@ impl Kind {
             Self::Bool => (0, 2),
             Self::Age => (-110, 2100),
             Self::Enum => (0, 20),
+            Self::Interval => (0, 40),
             Self::Int(8) => (-50, 100),
             Self::UInt(8) => (0, 200),
             // Coarse in 16 and 32 bits; a decimal of nine digits has scale 4 at most.
@@ -313,7 +316,7 @@ impl Kind {
                 let hex: String = bytes(number).iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("X'{hex}'")
             }
-            Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_) => "NULL".to_owned(),
+            Self::Duration(_) | Self::Interval | Self::List(..) | Self::Map(_) | Self::Struct(_) => "NULL".to_owned(),
         }
     }
 
@@ -336,7 +339,7 @@ impl Kind {
 
     /// Whether values have an order in SQL, by which they are compared.
     pub(crate) fn is_compared(&self) -> bool {
-        !matches!(self, Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_))
+        !matches!(self, Self::Duration(_) | Self::Interval | Self::List(..) | Self::Map(_) | Self::Struct(_))
     }
 
     /// Whether it is bytes, whose literals DataFusion compares with some Arrow types of them only.
@@ -351,6 +354,7 @@ impl Kind {
             Self::Float { bits: 16, .. }
                 | Self::Decimal { precision: 39.., .. }
                 | Self::Duration(_)
+                | Self::Interval
                 | Self::Map(_)
                 | Self::DateTime
                 | Self::Time(_)
