@@ -152,6 +152,8 @@ impl Fault {
                 column.low = one(random, &[24, 24, 27, 47]);
                 column.domain = one(random, &[1, 2, 4, 40]);
             }
+            // What is cut is cut towards 1970.
+            (Self::FinerLiterals, _) => column.low = one(random, &[-1000, 0, 700]),
             (Self::GuardedDivisions, _) => column.low = one(random, &[-1, 0, 0, -3]),
             (Self::OldYears, Kind::Age) => {
                 column.low = one(random, &[-110, -40, 70, 2000]);

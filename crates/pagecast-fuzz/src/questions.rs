@@ -60,7 +60,10 @@ impl Fault {
 
     /// A condition that can show it, or another.
     fn condition(self, random: &mut Random, sides: &Sides<'_>, tables: &[Table]) -> Expr {
-        let (of, column) = column(random, sides);
+        // Columns beside which there is a literal of its own, if some are.
+        let drawn = (0..8).map(|_| column(random, sides)).collect::<Vec<_>>();
+        let of_its_own = drawn.iter().find(|(_, column)| literal(self, random, column).is_some());
+        let (of, column) = of_its_own.unwrap_or(&drawn[0]).clone();
         match self {
             Self::ThreeValues => three_values(random, sides, tables),
             Self::GuardedDivisions => guarded(random, sides).unwrap_or_else(|| comparison(random, sides)),
