@@ -88,7 +88,6 @@ impl Kind {
             }
         })
     }
-
 }
 
 pub(crate) fn fields(of: &[Kind]) -> Fields {

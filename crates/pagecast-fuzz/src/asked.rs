@@ -61,7 +61,8 @@ impl Statement {
         }
         let descending = random.below(2) == 0;
         let direction = |random: &mut Random| Direction { descending, nulls_first: random.below(2) == 0 };
-        self.order = if total == 0 { Vec::new() } else { places.into_iter().map(|at| (at, direction(random))).collect() };
+        self.order =
+            if total == 0 { Vec::new() } else { places.into_iter().map(|at| (at, direction(random))).collect() };
     }
 }
 
@@ -247,9 +248,7 @@ pub(crate) fn item(random: &mut Random, sides: &Sides<'_>) -> Expr {
         1 if column.kind.is_compared() && !column.kind.is_bytes() => {
             Expr::Coalesce(Box::new([of, value(random, column)]))
         }
-        2 if matches!(column.kind, Kind::Int(16..)) => {
-            Expr::Arithmetic(of.boxed(), Sign::Plus, Expr::whole(1).boxed())
-        }
+        2 if matches!(column.kind, Kind::Int(16..)) => Expr::Arithmetic(of.boxed(), Sign::Plus, Expr::whole(1).boxed()),
         3 if matches!(column.kind, Kind::Struct(_)) => Expr::Call(Function::Field, of.boxed()),
         _ => of,
     }

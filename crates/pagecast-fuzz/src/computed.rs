@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use anyhow::{Context, Result, bail};
 
+use crate::arrays::day;
 use crate::expr::{Aggregate, Expr, Function, Is, Operator, Sign, To};
 use crate::naive::{Row, Rows, Run, aggregated};
-use crate::arrays::day;
 use crate::types::Kind;
 use crate::value::{DAY, ONE, Value, product};
 

@@ -25,9 +25,9 @@ use pagecast_sql::tables::{Found, discover};
 use pagecast_sql::{Options, Place};
 use serde::{Deserialize, Serialize};
 
-use crate::value::texts;
 use crate::tables::{FOLDER, Folder, Layout, Table};
 use crate::types::Kind;
+use crate::value::texts;
 
 /// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
 /// columns of outer joins never null, panics, and stands still after that. It also reads other

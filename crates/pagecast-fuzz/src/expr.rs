@@ -8,8 +8,16 @@ use crate::value::Value;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Expr {
     /// A column of the table with this alias.
-    Column { side: String, name: String, kind: Kind },
-    Literal { sql: String, value: Value, portable: bool },
+    Column {
+        side: String,
+        name: String,
+        kind: Kind,
+    },
+    Literal {
+        sql: String,
+        value: Value,
+        portable: bool,
+    },
     Not(Box<Expr>),
     /// AND, from the left: what fails for rows that the left leaves out never fails.
     Both(Box<Expr>, Box<Expr>),
@@ -19,16 +27,31 @@ pub(crate) enum Expr {
     Distinct(Box<Expr>, Box<Expr>),
     Is(Box<Expr>, Is),
     Between(Box<[Expr; 3]>),
-    In { of: Box<Expr>, not: bool, list: Vec<Expr> },
-    InRows { of: Box<Expr>, not: bool, rows: Box<Inner> },
-    Exists { not: bool, rows: Box<Inner> },
+    In {
+        of: Box<Expr>,
+        not: bool,
+        list: Vec<Expr>,
+    },
+    InRows {
+        of: Box<Expr>,
+        not: bool,
+        rows: Box<Inner>,
+    },
+    Exists {
+        not: bool,
+        rows: Box<Inner>,
+    },
     /// How many rows there are.
     CountOf(Box<Inner>),
     /// CASE WHEN, THEN, ELSE.
     Case(Box<[Expr; 3]>),
     Coalesce(Box<[Expr; 2]>),
     Arithmetic(Box<Expr>, Sign, Box<Expr>),
-    Cast { of: Box<Expr>, from: Kind, to: To },
+    Cast {
+        of: Box<Expr>,
+        from: Kind,
+        to: To,
+    },
     Call(Function, Box<Expr>),
     /// Of nothing: the number of rows.
     Aggregate(Aggregate, Option<Box<Expr>>),
@@ -46,8 +69,7 @@ pub(crate) enum Operator {
 }
 
 impl Operator {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Equal, Self::Unequal, Self::Less, Self::AtMost, Self::More, Self::AtLeast];
+    pub(crate) const ALL: [Self; 6] = [Self::Equal, Self::Unequal, Self::Less, Self::AtMost, Self::More, Self::AtLeast];
 
     fn sql(self) -> &'static str {
         match self {
@@ -280,8 +302,12 @@ impl Expr {
             Self::Between(parts) => {
                 format!("({} BETWEEN {} AND {})", parts[0].sql(), parts[1].sql(), parts[2].sql())
             }
-            Self::In { of, not: is_not, list: values } => format!("({} {}IN ({}))", of.sql(), not(is_not), list(values)),
-            Self::InRows { of, not: is_not, rows } => format!("({} {}IN ({}))", of.sql(), not(is_not), rows.sql("NULL")),
+            Self::In { of, not: is_not, list: values } => {
+                format!("({} {}IN ({}))", of.sql(), not(is_not), list(values))
+            }
+            Self::InRows { of, not: is_not, rows } => {
+                format!("({} {}IN ({}))", of.sql(), not(is_not), rows.sql("NULL"))
+            }
             Self::Exists { not: is_not, rows } => format!("({}EXISTS ({}))", not(is_not), rows.sql("1")),
             Self::CountOf(rows) => format!("({})", rows.sql("count(*)")),
             Self::Case(parts) => {

@@ -97,12 +97,21 @@ impl Fault {
     /// The kind of this name.
     pub(crate) fn named(name: &str) -> Result<Self> {
         let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|fault| fault.name() == name).with_context(|| format!("{name} is none of {}", known()))
+        Self::ALL
+            .into_iter()
+            .find(|fault| fault.name() == name)
+            .with_context(|| format!("{name} is none of {}", known()))
     }
 
-    /// Whether its files cannot be written without a Python.
-    pub(crate) fn needs_peers(self) -> bool {
-        matches!(self, Self::OtherFiles | Self::MarkedTexts | Self::Writers | Self::Intervals)
+    /// Without which writer its files cannot be written.
+    pub(crate) fn needs(self) -> Option<Writer> {
+        match self {
+            Self::OtherFiles => Some(Writer::Feather),
+            // Its library writes the footers of an ENUM, too.
+            Self::MarkedTexts => Some(Writer::FastParquet),
+            Self::Intervals => Some(Writer::DuckDb),
+            _ => None,
+        }
     }
 
     /// Whether statements show it over any files.
@@ -160,9 +169,8 @@ impl Fault {
     }
 
     fn is_in(self, statement: &Statement, tables: &[&Table]) -> bool {
-        let file = |is_so: &dyn Fn(&crate::tables::DataFile) -> bool| {
-            tables.iter().any(|table| table.files.iter().any(is_so))
-        };
+        let file =
+            |is_so: &dyn Fn(&crate::tables::DataFile) -> bool| tables.iter().any(|table| table.files.iter().any(is_so));
         // In a filter that is handed down, or in what is selected.
         let kind = |is_so: &dyn Fn(&Kind) -> bool| {
             statement.has(&|part| matches!(part, Expr::Column { kind, .. } if is_so(kind)))
@@ -201,7 +209,9 @@ impl Fault {
             Self::DeclaredKeys => tables.iter().any(|table| table.layout == Layout::DeclaredHive),
             Self::OldYears => {
                 let is_of_old = file(&|file| file.writer == Writer::PyArrowOfOld);
-                kind(&|kind| *kind == Kind::Age) || is_of_old || has(&|part| matches!(part, Expr::Call(Function::Bin, _)))
+                kind(&|kind| *kind == Kind::Age)
+                    || is_of_old
+                    || has(&|part| matches!(part, Expr::Call(Function::Bin, _)))
             }
             Self::Intervals => kind(&|kind| *kind == Kind::Interval),
             Self::MixedFolders => file(&|file| file.name.contains('/')),
@@ -217,7 +227,10 @@ impl Fault {
             Self::MarkedTexts => kind(&|kind| matches!(kind, Kind::Uuid | Kind::Enum)),
             Self::OtherFiles => file(&|file| matches!(file.writer, Writer::Feather | Writer::Csv)),
             Self::KeysOfTruth => tables.iter().any(|table| {
-                let is_truth = table.columns.iter().any(|column| column.name == crate::tables::FOLDER && column.kind == Kind::Bool);
+                let is_truth = table
+                    .columns
+                    .iter()
+                    .any(|column| column.name == crate::tables::FOLDER && column.kind == Kind::Bool);
                 table.layout == Layout::Hive && is_truth
             }),
             Self::KeysInFiles => file(&|file| file.with_folder),

@@ -17,8 +17,8 @@ use parquet::file::metadata::{
     RowGroupMetaData, SortingColumn,
 };
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::schema::types::ColumnPath;
 use parquet::file::statistics::{Statistics as Bounds, ValueStatistics};
+use parquet::schema::types::ColumnPath;
 
 use crate::expr::Expr;
 use crate::formats;

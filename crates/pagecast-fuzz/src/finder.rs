@@ -132,7 +132,8 @@ pub async fn find(options: &Options, mut tell: impl FnMut(&Report)) -> Result<Re
         {
             break;
         }
-        let mut round = Round::new(seed, only, format, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
+        let mut round =
+            Round::new(seed, only, format, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
         round.run(options, begin, &mut report).await.with_context(|| format!("round {seed}"))?;
         report.seconds = begin.elapsed().as_secs_f64();
         tell(&report);
@@ -157,16 +158,12 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    async fn new(
-        seed: u64,
-        only: Option<Fault>,
-        format: Option<Format>,
-        peers: Option<&'a Peers>,
-    ) -> Result<Self> {
+    async fn new(seed: u64, only: Option<Fault>, format: Option<Format>, peers: Option<&'a Peers>) -> Result<Self> {
         // Neighbours would have streams of numbers that overlap.
         let mut random = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let fault = (random.below(3) > 0).then(|| Fault::any(&mut random));
-        let fault = only.or(fault).filter(|fault| peers.is_some() || !fault.needs_peers());
+        let has = |writer| peers.is_some_and(|peers| peers.has(writer));
+        let fault = only.or(fault).filter(|fault| fault.needs().is_none_or(has));
         // Of the others files are what shows them.
         let fault = fault.filter(|fault| format.is_none() || fault.is_of_statements());
         let for_joins = fault.is_none() && format.is_none() && random.below(2) == 0;
@@ -189,9 +186,9 @@ impl<'a> Round<'a> {
                     Table::any(&mut random, name, &kind, for_joins)
                 }
             });
-            if peers.is_none() {
-                tables.iter_mut().flat_map(|table| &mut table.files).for_each(|file| file.writer = Writer::Own);
-            }
+        }
+        for file in tables.iter_mut().flat_map(|table| &mut table.files).filter(|file| !has(file.writer)) {
+            file.writer = Writer::Own;
         }
         let folder = tempfile::tempdir()?;
         for table in &tables {

@@ -44,7 +44,15 @@ pub(crate) enum Step {
 /// A table of this format.
 pub(crate) fn table(format: Format, random: &mut Random, name: &str) -> Table {
     let rows = 20 + random.below(300);
-    let id = Column { name: "id".to_owned(), kind: Kind::Int(64), low: 0, domain: 1, nulls: 0, order: Order::Row, some: Vec::new() };
+    let id = Column {
+        name: "id".to_owned(),
+        kind: Kind::Int(64),
+        low: 0,
+        domain: 1,
+        nulls: 0,
+        order: Order::Row,
+        some: Vec::new(),
+    };
     let mut key = Column::any(random, "k".to_owned(), Kind::Int(64));
     key.domain = key.domain.min(40);
     key.nulls = one(random, &[0, 10]);
@@ -69,7 +77,8 @@ pub(crate) fn table(format: Format, random: &mut Random, name: &str) -> Table {
         columns.push(column);
     }
     let count = 2 + random.below(4);
-    let partitions: Vec<String> = columns[1..].iter().filter(|column| divides(column)).map(|by| by.name.clone()).collect();
+    let partitions: Vec<String> =
+        columns[1..].iter().filter(|column| divides(column)).map(|by| by.name.clone()).collect();
     let by = one(random, &partitions);
     let changes = format != Format::Delta && random.below(2) == 0;
     let files = (0..count).map(|number| {

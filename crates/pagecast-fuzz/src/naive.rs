@@ -81,7 +81,13 @@ fn in_order(order: &[(usize, Direction)], one: &[Value], other: &[Value]) -> Ord
 
 fn directed(direction: Direction, one: &Value, other: &Value) -> Ordering {
     match one.compare(other) {
-        Some(order) => if direction.descending { order.reverse() } else { order },
+        Some(order) => {
+            if direction.descending {
+                order.reverse()
+            } else {
+                order
+            }
+        }
         None => {
             let nulls_first = other.is_null().cmp(&one.is_null());
             if direction.nulls_first { nulls_first } else { nulls_first.reverse() }
@@ -239,7 +245,14 @@ impl Run<'_> {
         Ok((source, rows))
     }
 
-    fn joined(&self, source: &Source<'_>, kind: Join, on: &[Expr], left: &[usize], right: &[usize]) -> Result<Vec<Row>> {
+    fn joined(
+        &self,
+        source: &Source<'_>,
+        kind: Join,
+        on: &[Expr],
+        left: &[usize],
+        right: &[usize],
+    ) -> Result<Vec<Row>> {
         let (one, other, nulls_meet) = match on.first() {
             Some(Expr::Compare(one, Operator::Equal, other)) => (one, other, false),
             Some(Expr::Distinct(one, other)) => (one, other, true),
@@ -279,12 +292,8 @@ impl Run<'_> {
             Join::Full => pairs.into_iter().chain(alone).chain(alone_right).collect(),
             Join::LeftAnti => alone,
             Join::RightAnti => alone_right.collect(),
-            Join::LeftSemi => {
-                left.iter().filter(|row| of_left.contains(*row)).map(|row| [Some(*row), None]).collect()
-            }
-            Join::RightSemi => {
-                right.iter().filter(|row| met.contains(*row)).map(|row| [None, Some(*row)]).collect()
-            }
+            Join::LeftSemi => left.iter().filter(|row| of_left.contains(*row)).map(|row| [Some(*row), None]).collect(),
+            Join::RightSemi => right.iter().filter(|row| met.contains(*row)).map(|row| [None, Some(*row)]).collect(),
         })
     }
 }
@@ -335,9 +344,7 @@ pub(crate) fn aggregated(aggregate: Aggregate, values: impl Iterator<Item = Valu
     let mut given = values.filter(|value| !value.is_null());
     Ok(match aggregate {
         Aggregate::Count => Value::whole(given.count() as i64),
-        Aggregate::CountDistinct => {
-            Value::whole(given.map(|value| value.text()).collect::<HashSet<_>>().len() as i64)
-        }
+        Aggregate::CountDistinct => Value::whole(given.map(|value| value.text()).collect::<HashSet<_>>().len() as i64),
         Aggregate::Min => given.min_by(Value::order).unwrap_or(Value::Null),
         Aggregate::Max => given.max_by(Value::order).unwrap_or(Value::Null),
         Aggregate::First => bail!("the first of rows is not among values"),

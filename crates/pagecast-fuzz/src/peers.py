@@ -2,7 +2,7 @@
 #   {"sql": ..., "to": a Parquet file for the rows}
 #   {"make": format, "path": of a table, "name": its name, "steps": ..., "to": a Parquet file for its rows}
 #   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group, "marks": {column: type}}
-import gzip, json, os, struct, sys
+import gzip, importlib.util, json, os, struct, sys
 import duckdb
 
 db = duckdb.connect()
@@ -62,7 +62,10 @@ def write(writer, source, to, rows, marks):
         raise ValueError(f"no writer {writer}")
 
 
-print(json.dumps({"version": duckdb.__version__}), flush=True)
+wheels = {"PyArrow": "pyarrow", "PyArrowOfOld": "pyarrow", "Feather": "pyarrow", "Csv": "pyarrow", "Polars": "polars",
+          "FastParquet": "fastparquet"}
+writers = ["DuckDb"] + [writer for writer, wheel in wheels.items() if importlib.util.find_spec(wheel)]
+print(json.dumps({"version": duckdb.__version__, "writers": writers}), flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
     try:

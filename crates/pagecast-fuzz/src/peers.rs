@@ -11,11 +11,12 @@ use anyhow::{Context, Result, ensure};
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::formats::{Format, Step};
-use crate::tables::{DataFile, Table};
+use crate::tables::{DataFile, Table, Writer};
 use crate::types::Kind;
 
 /// A DuckDB with the tables of a round, and other writers.
@@ -23,6 +24,7 @@ pub(crate) struct Peers {
     process: Mutex<Process>,
     folder: TempDir,
     pub(crate) version: String,
+    writers: Vec<Writer>,
 }
 
 struct Process {
@@ -46,7 +48,13 @@ impl Peers {
         let mut process = Process { child, asks, answers };
         let said = process.answer().with_context(|| format!("{python} has no duckdb (`pip install duckdb`)"))?;
         let version = said["version"].as_str().unwrap_or_default().to_owned();
-        Ok(Self { process: Mutex::new(process), folder: tempfile::tempdir()?, version })
+        let writers = Vec::deserialize(&said["writers"])?;
+        Ok(Self { process: Mutex::new(process), folder: tempfile::tempdir()?, version, writers })
+    }
+
+    /// Whether this writer's wheel is there.
+    pub(crate) fn has(&self, writer: Writer) -> bool {
+        self.writers.contains(&writer)
     }
 
     /// Gives DuckDB the rows that the tables should have, in the columns whose types it shares.
@@ -85,12 +93,16 @@ impl Peers {
         let mut writer = ArrowWriter::try_new(File::create(&from)?, rows.schema(), None)?;
         writer.write(rows)?;
         writer.close()?;
-        let marks: BTreeMap<&str, &str> = file.columns.iter().filter_map(|(name, kind)| match kind {
-            Kind::Uuid => Some((name.as_str(), "Uuid")),
-            Kind::Enum => Some((name.as_str(), "Enum")),
-            Kind::Interval => Some((name.as_str(), "Interval")),
-            _ => None,
-        }).collect();
+        let marks: BTreeMap<&str, &str> = file
+            .columns
+            .iter()
+            .filter_map(|(name, kind)| match kind {
+                Kind::Uuid => Some((name.as_str(), "Uuid")),
+                Kind::Enum => Some((name.as_str(), "Enum")),
+                Kind::Interval => Some((name.as_str(), "Interval")),
+                _ => None,
+            })
+            .collect();
         let refused = self.ask(&json!({
             "write": file.writer, "from": from, "to": to, "rows": file.row_group, "marks": marks,
         }))?;

@@ -31,7 +31,10 @@ impl Fault {
             _ => {
                 statement.select = match random.below(4) {
                     0 => Select::Groups { keys: vec![key(random, sides)], values: vec![aggregate(random, sides)] },
-                    1 => Select::Groups { keys: Vec::new(), values: vec![aggregate(random, sides), aggregate(random, sides)] },
+                    1 => Select::Groups {
+                        keys: Vec::new(),
+                        values: vec![aggregate(random, sides), aggregate(random, sides)],
+                    },
                     _ if self == Self::Intervals => Select::Rows(vec![self.selected(random, sides, tables)]),
                     2 => Select::Rows(vec![self.selected(random, sides, tables)]),
                     _ => Select::Rows(vec![item(random, sides)]),
@@ -41,6 +44,11 @@ impl Fault {
         }
         if random.below(3) > 0 {
             statement.set_order(random);
+        }
+        if self == Self::SortedGroups && random.below(2) == 0 {
+            // As its files say it.
+            let direction = Direction { descending: false, nulls_first: false };
+            statement.order.iter_mut().for_each(|(_, of)| *of = direction);
         }
         if !statement.order.is_empty() && random.below(3) > 0 {
             statement.limit = Some(Limit { rows: one(random, &[1, 3, 10]), offset: one(random, &[0, 0, 2]) });
@@ -81,7 +89,8 @@ impl Fault {
                 let kind = Kind::Bool;
                 let of = Expr::Column { side: "a".to_owned(), name: FOLDER.to_owned(), kind: kind.clone() };
                 let of = Expr::Cast { of: of.boxed(), from: kind, to: To::Text };
-                let text = Expr::Literal { sql: "'true'".to_owned(), value: Value::Text("true".to_owned()), portable: true };
+                let text =
+                    Expr::Literal { sql: "'true'".to_owned(), value: Value::Text("true".to_owned()), portable: true };
                 of.compare(one(random, &[Operator::Equal, Operator::Unequal]), text)
             }
             _ => match literal(self, random, column) {
@@ -119,7 +128,9 @@ impl Fault {
                 let number = |random: &mut Random| decimal(i64::from(random.below(3000)));
                 let other = number(random);
                 match column.kind {
-                    Kind::Decimal { .. } => Expr::Arithmetic(of.boxed(), one(random, &[Sign::Plus, Sign::Times]), other.boxed()),
+                    Kind::Decimal { .. } => {
+                        Expr::Arithmetic(of.boxed(), one(random, &[Sign::Plus, Sign::Times]), other.boxed())
+                    }
                     _ => Expr::Call(Function::Round, thousandths(random).boxed()),
                 }
             }
@@ -131,7 +142,9 @@ impl Fault {
                     None => of,
                 }
             }
-            Self::MarkedTexts if column.kind.is_text() => Expr::Cast { of: of.boxed(), from: column.kind.clone(), to: To::Text },
+            Self::MarkedTexts if column.kind.is_text() => {
+                Expr::Cast { of: of.boxed(), from: column.kind.clone(), to: To::Text }
+            }
             _ => item(random, sides),
         }
     }
@@ -211,8 +224,15 @@ fn three_values(random: &mut Random, sides: &Sides<'_>, tables: &[Table]) -> Exp
     match random.below(8) {
         0 => Expr::Either(is_in.boxed(), is_few.boxed()),
         1 => Expr::Is(is_in.boxed(), one(random, &[Is::Null, Is::NotNull, Is::NotTrue, Is::NotFalse])),
-        2 => Expr::Case(Box::new([is_in, Expr::Literal { sql: "TRUE".to_owned(), value: Value::Bool(true), portable: true }, is_few])),
-        3 => is_in.compare(Operator::Equal, Expr::Literal { sql: "FALSE".to_owned(), value: Value::Bool(false), portable: true }),
+        2 => Expr::Case(Box::new([
+            is_in,
+            Expr::Literal { sql: "TRUE".to_owned(), value: Value::Bool(true), portable: true },
+            is_few,
+        ])),
+        3 => is_in.compare(
+            Operator::Equal,
+            Expr::Literal { sql: "FALSE".to_owned(), value: Value::Bool(false), portable: true },
+        ),
         4 => Expr::Not(is_in.boxed()),
         5 => Expr::Both(is_in.boxed(), is_few.boxed()),
         _ => is_in,
@@ -245,7 +265,10 @@ fn bounds_of_casts(random: &mut Random, sides: &Sides<'_>) -> Select {
         };
         let (to, from) = (one(random, to), column.kind.clone());
         let cast = Some(Expr::Cast { of: of.boxed(), from, to }.boxed());
-        return Expr::Aggregate(if to == To::Bool { Aggregate::Count } else { one(random, &[Aggregate::Min, Aggregate::Max]) }, cast);
+        return Expr::Aggregate(
+            if to == To::Bool { Aggregate::Count } else { one(random, &[Aggregate::Min, Aggregate::Max]) },
+            cast,
+        );
     };
     let first = cast(random);
     let values = match &first {
@@ -265,7 +288,10 @@ fn of_key(random: &mut Random, table: &Table) -> Select {
     match random.below(5) {
         0 => Select::Rows(vec![of]),
         1 => Select::Distinct(vec![of]),
-        2 => Select::Groups { keys: Vec::new(), values: vec![Expr::Aggregate(Aggregate::CountDistinct, Some(of.boxed()))] },
+        2 => Select::Groups {
+            keys: Vec::new(),
+            values: vec![Expr::Aggregate(Aggregate::CountDistinct, Some(of.boxed()))],
+        },
         3 => Select::Groups { keys: vec![of], values: vec![Expr::Aggregate(Aggregate::Count, None)] },
         _ => {
             let order = vec![(of.clone(), Direction::UP), (number("a"), Direction::UP)];
@@ -284,8 +310,10 @@ fn over_groups(random: &mut Random, mut statement: Statement, sides: &Sides<'_>)
         _ => Expr::Aggregate(one(random, &[Aggregate::Min, Aggregate::Max]), Some(of.boxed())),
     };
     let keys = vec![key(random, sides)];
-    let is_ordered = matches!(&value, Expr::Aggregate(Aggregate::Min | Aggregate::Max | Aggregate::Sum | Aggregate::Count, _));
-    let order = vec![(value.clone(), Direction { descending: random.below(2) == 0, nulls_first: random.below(2) == 0 })];
+    let is_ordered =
+        matches!(&value, Expr::Aggregate(Aggregate::Min | Aggregate::Max | Aggregate::Sum | Aggregate::Count, _));
+    let order =
+        vec![(value.clone(), Direction { descending: random.below(2) == 0, nulls_first: random.below(2) == 0 })];
     let window = match random.below(3) {
         0 if is_ordered => Window { function: Over::Rank, of: None, by: Vec::new(), order },
         1 => {

@@ -156,10 +156,9 @@ impl Table {
             0..=4 | 8.. if for_joins => Layout::Declared { ordered: random.below(2) == 0 },
             0..=4 => Layout::Declared { ordered: random.below(2) == 0 },
             5..=7 => Layout::Folder,
-            8..=10 if key.is_of_delta() => Layout::Delta {
-                partitioned: random.below(2) == 0,
-                deleted: deletions(random),
-            },
+            8..=10 if key.is_of_delta() => {
+                Layout::Delta { partitioned: random.below(2) == 0, deleted: deletions(random) }
+            }
             _ => Layout::Hive,
         };
         // So many that joins are worth chunks, but for keys that would meet too often.
@@ -299,7 +298,8 @@ impl Table {
             match &self.layout {
                 Layout::Written { deleted, .. } => {
                     let then = deleted.iter().filter(|(after, _)| self.is_after(*after, at));
-                    then.map(|(_, condition)| condition).try_for_each(|condition| self.delete(&mut batches, condition))?;
+                    then.map(|(_, condition)| condition)
+                        .try_for_each(|condition| self.delete(&mut batches, condition))?;
                 }
                 Layout::Delta { deleted, .. } if at + 1 == self.files.len() => {
                     deleted.iter().try_for_each(|condition| self.delete(&mut batches, condition))?;
@@ -432,7 +432,15 @@ impl Column {
 
 fn columns(random: &mut Random, layout: &Layout, key: &Kind, for_joins: bool) -> Vec<Column> {
     let id = Kind::Int(64);
-    let mut columns = vec![Column { name: "id".to_owned(), low: 0, domain: 1, nulls: 0, order: Order::Row, kind: id, some: vec![0, 7] }];
+    let mut columns = vec![Column {
+        name: "id".to_owned(),
+        low: 0,
+        domain: 1,
+        nulls: 0,
+        order: Order::Row,
+        kind: id,
+        some: vec![0, 7],
+    }];
     let mut of_key = Column::any(random, "k".to_owned(), key.clone());
     of_key.domain = key.domain().1;
     of_key.nulls = [0, 0, 10][random.below(3) as usize];

@@ -103,7 +103,6 @@ pub(crate) enum Many {
     Two,
 }
 
-
 impl Kind {
     /// Any type, nested ones included.
     pub(crate) fn any(random: &mut Random) -> Self {
@@ -178,7 +177,13 @@ impl Kind {
     pub(crate) fn is_of_delta(&self) -> bool {
         match self {
             Self::UInt(_) | Self::DateTime | Self::Time(_) | Self::Duration(_) | Self::Bytes(_) => false,
-            Self::Map(_) | Self::Struct(_) | Self::Float { bits: 16, .. } | Self::Age | Self::Uuid | Self::Enum | Self::Interval => false,
+            Self::Map(_)
+            | Self::Struct(_)
+            | Self::Float { bits: 16, .. }
+            | Self::Age
+            | Self::Uuid
+            | Self::Enum
+            | Self::Interval => false,
             Self::Decimal { precision, .. } => *precision <= 38,
             Self::Timestamp(unit, zone) => (*unit, *zone) == (Unit::Micros, Zone::Utc),
             Self::Text(container) => *container == Container::Plain,
@@ -215,9 +220,7 @@ impl Kind {
         match self {
             Self::Int(64) => Self::Int([16, 32][random.below(2) as usize]),
             &Self::Decimal { precision: 18, scale } => Self::Decimal { precision: 9, scale },
-            Self::Timestamp(_, zone) => {
-                Self::Timestamp(unit, if random.below(3) == 0 { Zone::None } else { *zone })
-            }
+            Self::Timestamp(_, zone) => Self::Timestamp(unit, if random.below(3) == 0 { Zone::None } else { *zone }),
             Self::Text(_) => Self::Text([Container::Plain, Container::Dictionary][random.below(2) as usize]),
             other => other.clone(),
         }
@@ -249,10 +252,12 @@ impl Kind {
             Self::Timestamp(unit, Zone::Berlin) => DataType::Timestamp(unit.arrow(), Some("+01:00".into())),
             Self::Timestamp(unit, Zone::Tokyo) => DataType::Timestamp(unit.arrow(), Some("Asia/Tokyo".into())),
             Self::Age => DataType::Timestamp(TimeUnit::Microsecond, None),
-            Self::Text(Container::Plain | Container::Fixed) | Self::Digits | Self::Uuid | Self::Enum | Self::Interval => DataType::Utf8,
-            Self::Text(Container::Small) => {
-                DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))
-            }
+            Self::Text(Container::Plain | Container::Fixed)
+            | Self::Digits
+            | Self::Uuid
+            | Self::Enum
+            | Self::Interval => DataType::Utf8,
+            Self::Text(Container::Small) => DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
             Self::Text(Container::Large) => DataType::LargeUtf8,
             Self::Text(Container::View) => DataType::Utf8View,
             Self::Text(Container::Dictionary) => {

@@ -7,9 +7,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, TimeUnit, UInt64Type, i256,
-};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, TimeUnit, UInt64Type, i256};
 use arrow::util::display::array_value_to_string;
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +124,8 @@ impl Value {
             Self::Null => write!(text, "NULL"),
             Self::Bool(value) => write!(text, "{value}"),
             Self::Exact(value) => {
-                let (whole, part) = (value.unsigned_abs() / ONE.unsigned_abs(), value.unsigned_abs() % ONE.unsigned_abs());
+                let (whole, part) =
+                    (value.unsigned_abs() / ONE.unsigned_abs(), value.unsigned_abs() % ONE.unsigned_abs());
                 let sign = if *value < 0 { "-" } else { "" };
                 match part {
                     0 => write!(text, "{sign}{whole}"),
