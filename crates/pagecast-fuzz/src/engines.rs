@@ -35,7 +35,7 @@ use crate::value::texts;
 const LEFT_OUT: &str = "a merge join of DataFusion's with a filter";
 
 /// Results that have more are not compared.
-const MOST_ROWS: usize = 300_000;
+pub(crate) const MOST_ROWS: usize = 300_000;
 
 /// A statement that takes longer stands still, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, bail};
 
 use crate::computed::{Place, Source};
+use crate::engines::MOST_ROWS;
 use crate::expr::{Aggregate, Direction, Expr, Inner, Operator, Over, Window};
 use crate::statements::{Around, From, Join, Limit, Select, Set, Statement};
 use crate::tables::Table;
@@ -45,9 +46,10 @@ impl World {
     /// The rows of a statement.
     pub(crate) fn answer(&self, statement: &Statement) -> Result<Vec<Vec<Value>>> {
         let run = Run { world: self, inner: RefCell::default() };
-        let mut rows = run.select(statement, &statement.filters)?;
+        let items = statement.items();
+        let mut rows = run.select(statement, &items, &statement.filters)?;
         if let Some(Around::Set { operation, all, filters }) = &statement.around {
-            rows = set(*operation, *all, rows, run.select(statement, filters)?);
+            rows = set(*operation, *all, rows, run.select(statement, &items, filters)?);
         }
         rows.sort_by(|one, other| in_order(&statement.order, one, other));
         if let Some(Around::Count(limit)) = statement.around {
@@ -118,7 +120,8 @@ fn set(operation: Set, all: bool, one: Vec<Vec<Value>>, other: Vec<Vec<Value>>) 
 /// One statement under way.
 pub(crate) struct Run<'a> {
     world: &'a World,
-    /// What the conditions of subqueries leave, by the value that ties them to the outside.
+    /// What the conditions of subqueries leave, by the value that ties them to the outside. A
+    /// subquery is known by its place, so that none may be dropped before the run ends.
     inner: RefCell<HashMap<*const Inner, Rc<HashMap<String, Found>>>>,
 }
 
@@ -174,7 +177,7 @@ impl Run<'_> {
         Ok(found)
     }
 
-    fn select(&self, statement: &Statement, filters: &[Expr]) -> Result<Vec<Vec<Value>>> {
+    fn select(&self, statement: &Statement, items: &[Expr], filters: &[Expr]) -> Result<Vec<Vec<Value>>> {
         let (source, rows) = self.from(&statement.from)?;
         let mut left = Vec::new();
         for row in rows {
@@ -191,8 +194,8 @@ impl Run<'_> {
             None => left.iter().map(|row| Place::row(self, &source, *row)).collect(),
         };
         let mut selected = vec![Vec::new(); places.len()];
-        for item in statement.items() {
-            let values = match &item {
+        for item in items {
+            let values = match item {
                 Expr::Window(window) => over(window, &places)?,
                 item => places.iter().map(|place| place.eval(item)).collect::<Result<_>>()?,
             };
@@ -255,7 +258,10 @@ impl Run<'_> {
     ) -> Result<Vec<Row>> {
         let (one, other, nulls_meet) = match on.first() {
             Some(Expr::Compare(one, Operator::Equal, other)) => (one, other, false),
-            Some(Expr::Distinct(one, other)) => (one, other, true),
+            Some(Expr::Not(of)) => match &**of {
+                Expr::Distinct(one, other) => (one, other, true),
+                _ => bail!("a join by no key"),
+            },
             _ => bail!("a join by no key"),
         };
         let key = |row: Row, key: &Expr| Place::row(self, source, row).eval(key);
@@ -278,6 +284,9 @@ impl Run<'_> {
                     pairs.push(pair);
                     met.insert(candidate);
                 }
+            }
+            if pairs.len() > MOST_ROWS {
+                bail!("more than {MOST_ROWS} rows");
             }
             if pairs.len() == before {
                 alone.push([Some(row), None]);
