@@ -8,11 +8,14 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::engines::{ByRule, Engine, Outcome, Setting};
+use crate::faults::Fault;
 use crate::files;
-use crate::rows::surplus;
+use crate::naive::World;
+use crate::peers::Peers;
 use crate::statements::{Same, Statement};
 use crate::tables::{Statistics, Table};
 use crate::types::Kind;
+use crate::value::{line, surplus};
 
 /// How often a case runs until it counts as one that shows no difference: threads decide about
 /// some.
@@ -50,19 +53,19 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// The answer of plain DataFusion; none if it has none.
-    pub(crate) async fn of(statement: &Statement, engine: &Engine) -> Option<Self> {
+    /// The answer that the rows give.
+    ///
+    /// # Errors
+    ///
+    /// It is not computed.
+    pub(crate) fn of(statement: &Statement, world: &World) -> Result<Self> {
         let same = statement.same();
-        let run = async |statement: &Statement| match engine.run(statement.sql()).await.0 {
-            Outcome::Rows(rows) => Some(rows),
-            Outcome::Refused | Outcome::Failed(_) => None,
+        let run = |statement: &Statement| {
+            let rows = world.answer(statement)?;
+            anyhow::Ok(rows.iter().map(|row| line(row)).collect::<Vec<_>>())
         };
-        let found = run(statement).await?;
-        let all = match same {
-            Same::Some => run(&statement.unlimited()).await,
-            _ => Some(Vec::new()),
-        };
-        all.map(|all| Self { same, rows: found, all })
+        let all = if same == Same::Some { run(&statement.unlimited())? } else { Vec::new() };
+        Ok(Self { same, rows: run(statement)?, all })
     }
 
     /// In what other rows differ; none if they do not.
@@ -79,7 +82,7 @@ impl Expected {
                     return None;
                 }
                 let some = |rows: std::collections::BTreeMap<&str, i64>| {
-                    rows.keys().take(3).map(|row| (*row).to_owned()).collect::<Vec<_>>()
+                    rows.keys().take(3).map(|row| row.chars().take(200).collect::<String>()).collect::<Vec<_>>()
                 };
                 let order = if is_same { ", in another order" } else { "" };
                 let (wanted, have) = (count(&self.rows), count(found));
@@ -104,22 +107,36 @@ impl Case {
         &self.setting
     }
 
-    /// Runs it, and says whether pagecast differs from plain DataFusion. `folder` is empty, and
-    /// is left with the files.
-    pub async fn run(&self, folder: &Path) -> Result<Option<Difference>> {
+    /// The kind of fault that it can show.
+    pub fn kind(&self) -> &'static str {
+        Fault::of(None, &self.statement, &self.tables).map_or("none that is known", Fault::name)
+    }
+
+    /// Runs it, and says whether pagecast differs from what the rows say. `folder` is empty, and is
+    /// left with the files.
+    async fn shows(&self, folder: &Path, peers: Option<&Peers>) -> Result<Option<(Expected, String)>> {
         for table in &self.tables {
-            files::write(table, &folder.join(&table.name)).await?;
+            files::write(table, &folder.join(&table.name), peers).await?;
         }
-        let Some(expected) = Expected::of(&self.statement, &Engine::of_rows(&self.tables, None).await?).await else {
-            return Ok(None);
-        };
+        let expected = Expected::of(&self.statement, &World::of(&self.tables)?)?;
         for _ in 0..TRIES {
             let engine = Engine::of_pool(&self.tables, folder, &self.setting).await?;
             let (outcome, _) = engine.run(self.statement.sql()).await;
             let Some(what) = judge(&expected, outcome) else { continue };
-            return Ok(Some(Difference { whose: self.blame(&expected, folder).await?, what }));
+            return Ok(Some((expected, what)));
         }
         Ok(None)
+    }
+
+    /// The same with the files that `python` writes.
+    ///
+    /// # Errors
+    ///
+    /// Files are not written, or the statement makes no sense.
+    pub async fn run(&self, folder: &Path, python: Option<&str>) -> Result<Option<Difference>> {
+        let peers = python.map(Peers::start).transpose()?;
+        let Some((expected, what)) = self.shows(folder, peers.as_ref()).await? else { return Ok(None) };
+        Ok(Some(Difference { whose: self.blame(&expected, folder).await?, what }))
     }
 
     /// How pagecast plans the statement over the files that [`run`](Self::run) has left.
@@ -129,6 +146,15 @@ impl Case {
     /// It has no plan.
     pub async fn plan(&self, folder: &Path) -> Result<String> {
         Engine::of_pool(&self.tables, folder, &self.setting).await?.plan(&self.sql()).await
+    }
+
+    /// Whether only those see it who want other joins than everybody has, and DataFusion has it
+    /// too.
+    pub(crate) async fn is_known(&self, expected: &Expected, folder: &Path) -> Result<bool> {
+        let Some(usual) = self.setting.with_usual_joins() else { return Ok(false) };
+        let usual = Engine::of_pool(&self.tables, folder, &usual).await?;
+        let differs = async |engine: Engine| judge(expected, engine.run(self.sql()).await.0).is_some();
+        Ok(!differs(usual).await && differs(Engine::of_rows(&self.tables, &self.setting)?).await)
     }
 
     /// Whose the difference is: of DataFusion, if it has it over the rows in memory, or over files
@@ -142,7 +168,7 @@ impl Case {
             }
             None
         };
-        if differs(Engine::of_rows(&self.tables, Some(&self.setting)).await?).await.is_some() {
+        if differs(Engine::of_rows(&self.tables, &self.setting)?).await.is_some() {
             return Ok("DataFusion");
         }
         if self.trusts_wrong_bounds() {
@@ -152,7 +178,9 @@ impl Case {
             }
         }
         let without_pool = async |own| Engine::of_files(&self.tables, folder, &self.setting, own).await;
-        if differs(without_pool(true).await?).await.is_some() {
+        let own = without_pool(true).await?;
+        // What is missing says nothing of its rows.
+        if own.has_all() && differs(own).await.is_some() {
             return Ok("DataFusion");
         }
         if differs(without_pool(false).await?).await.is_none() {
@@ -178,8 +206,8 @@ impl Case {
         self.statement.sql().contains(&format!("{} ", table.name))
     }
 
-    /// A case that shows a difference of the same engine with less. Ends after `limit`.
-    pub(crate) async fn smallest(mut self, whose: &str, limit: Duration) -> Result<Self> {
+    /// A case that shows a difference with less. Ends after `limit`.
+    pub(crate) async fn smallest(mut self, limit: Duration, peers: Option<&Peers>) -> Result<Self> {
         let begin = Instant::now();
         'again: loop {
             for smaller in self.smaller() {
@@ -188,8 +216,7 @@ impl Case {
                 }
                 let folder = tempfile::tempdir()?;
                 // What cannot be run any more shows nothing.
-                let shows = smaller.run(folder.path()).await.ok().flatten();
-                if shows.is_some_and(|difference| difference.whose == whose) {
+                if let Ok(Some(_)) = smaller.shows(folder.path(), peers).await {
                     self = smaller;
                     continue 'again;
                 }

@@ -1,12 +1,12 @@
-//! Sessions over the same tables: plain DataFusion over rows in memory, plain DataFusion over the
-//! files, and pagecast over the files, set up in many ways.
+//! Sessions over the same tables: pagecast over the files, set up as people have it and in many
+//! other ways; and plain DataFusion, which tells whose a difference is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::MemTable;
@@ -14,7 +14,6 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
 use futures::StreamExt;
@@ -22,11 +21,13 @@ use pagecast::{Pool, PoolOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::random::Random;
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
-use pagecast_sql::tables::discover;
+use pagecast_sql::tables::{Found, discover};
+use pagecast_sql::{Options, Place};
 use serde::{Deserialize, Serialize};
 
-use crate::rows::rows;
 use crate::tables::{FOLDER, Folder, Layout, Table};
+use crate::types::Kind;
+use crate::value::texts;
 
 /// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
 /// columns of outer joins never null, panics, and stands still after that. It also reads other
@@ -34,7 +35,7 @@ use crate::tables::{FOLDER, Folder, Layout, Table};
 const LEFT_OUT: &str = "a merge join of DataFusion's with a filter";
 
 /// Results that have more are not compared.
-const MOST_ROWS: usize = 300_000;
+pub(crate) const MOST_ROWS: usize = 300_000;
 
 /// A statement that takes longer stands still, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -42,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// How a session of pagecast is set up.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setting {
+    /// Whether it is opened as the command opens it, and not put together here.
+    door: bool,
     delivery: Ordering,
     policy: String,
     pool: u64,
@@ -57,6 +60,8 @@ pub struct Setting {
     pruning: bool,
     page_index: bool,
     dynamic_filters: bool,
+    /// Whether small files are divided among partitions.
+    divided: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -70,6 +75,7 @@ impl Setting {
     pub(crate) fn any(random: &mut Random) -> Self {
         let policies = ["pbm", "pbm", "clock", "lru", "sieve"];
         Self {
+            door: random.below(3) == 0,
             delivery: [Ordering::OutOfOrder, Ordering::OutOfOrder, Ordering::InOrder, Ordering::Stock]
                 [random.below(4) as usize],
             policy: policies[random.below(5) as usize].to_owned(),
@@ -84,12 +90,14 @@ impl Setting {
             pruning: random.below(8) > 0,
             page_index: random.below(3) > 0,
             dynamic_filters: random.below(4) > 0,
+            divided: random.below(2) == 0,
         }
     }
 
     /// Simpler ones.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         let simple = Self {
+            door: false,
             delivery: Ordering::Stock,
             policy: "clock".to_owned(),
             pool: 4 << 20,
@@ -102,6 +110,7 @@ impl Setting {
             pruning: false,
             page_index: false,
             dynamic_filters: false,
+            divided: false,
             ..self.clone()
         };
         let with = |change: &dyn Fn(&mut Self)| {
@@ -110,6 +119,7 @@ impl Setting {
             other
         };
         let smaller = [
+            with(&|other| other.door = simple.door),
             with(&|other| other.delivery = simple.delivery),
             with(&|other| other.policy = simple.policy.clone()),
             with(&|other| other.pool = simple.pool),
@@ -122,6 +132,7 @@ impl Setting {
             with(&|other| other.pruning = simple.pruning),
             with(&|other| other.page_index = simple.page_index),
             with(&|other| other.dynamic_filters = simple.dynamic_filters),
+            with(&|other| other.divided = simple.divided),
         ];
         smaller.into_iter().filter(|other| other != self).collect()
     }
@@ -131,13 +142,26 @@ impl Setting {
         Self { pruning: false, page_index: false, dynamic_filters: false, ..self.clone() }
     }
 
-    /// A session without tables.
-    fn context(&self) -> Result<SessionContext> {
+    /// The same with joins as everybody has them.
+    pub(crate) fn with_usual_joins(&self) -> Option<Self> {
+        (!self.hash_joins).then(|| Self { hash_joins: true, ..self.clone() })
+    }
+
+    /// A session of DataFusion without tables.
+    fn context(&self, config: SessionConfig) -> Result<SessionContext> {
         let mut runtime = RuntimeEnvBuilder::new();
         if let Some(memory) = self.memory {
             runtime = runtime.with_memory_limit(memory as usize, 1.0);
         }
-        Ok(SessionContext::new_with_config_rt(self.config(), runtime.build_arc()?))
+        Ok(SessionContext::new_with_config_rt(config, runtime.build_arc()?))
+    }
+
+    fn delivery(&self) -> Delivery {
+        match self.delivery {
+            Ordering::Stock => Delivery::Stock,
+            Ordering::InOrder => Delivery::InOrder,
+            Ordering::OutOfOrder => Delivery::OutOfOrder,
+        }
     }
 
     fn config(&self) -> SessionConfig {
@@ -151,8 +175,9 @@ impl Setting {
         options.execution.parquet.pushdown_filters = self.pushdown;
         options.execution.parquet.pruning = self.pruning;
         options.execution.parquet.enable_page_index = self.page_index;
-        // Small files are divided among partitions all the same.
-        options.optimizer.repartition_file_min_size = 1 << 10;
+        if self.divided {
+            options.optimizer.repartition_file_min_size = 1 << 10;
+        }
         config
     }
 }
@@ -162,6 +187,10 @@ pub(crate) struct Engine {
     ctx: SessionContext,
     pool: Option<Pool>,
     has_limit: bool,
+    /// Why tables are missing.
+    closed: Vec<String>,
+    /// What the session stands on, if it was opened as the command opens it.
+    _opened: Option<pagecast_sql::Engine>,
 }
 
 /// How a statement ended.
@@ -177,53 +206,99 @@ pub(crate) enum Outcome {
 pub type ByRule = BTreeMap<String, u64>;
 
 impl Engine {
-    /// Plain DataFusion over the rows that the tables should have, or, with a setting, set up as
-    /// pagecast is.
-    ///
-    /// The first does not hand filters down, because DataFusion then confuses columns of one name.
-    pub(crate) async fn of_rows(tables: &[Table], setting: Option<&Setting>) -> Result<Self> {
-        let ctx = match setting {
-            Some(setting) => setting.context()?,
-            None => {
-                let state = SessionStateBuilder::new().with_default_features().build();
-                let rules = state.physical_optimizers().iter();
-                let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).cloned().collect();
-                let state = SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules);
-                SessionContext::new_with_state(state.build())
-            }
-        };
+    fn new(ctx: SessionContext, pool: Option<Pool>, setting: &Setting) -> Self {
+        Self { ctx, pool, has_limit: setting.memory.is_some(), closed: Vec::new(), _opened: None }
+    }
+
+    /// DataFusion over the rows that the tables should have, set up as pagecast is.
+    pub(crate) fn of_rows(tables: &[Table], setting: &Setting) -> Result<Self> {
+        let ctx = setting.context(setting.config())?;
         for table in tables {
             ctx.register_table(table.name.as_str(), Arc::new(in_memory(table)?))?;
         }
-        Ok(Self { ctx, pool: None, has_limit: setting.is_some_and(|setting| setting.memory.is_some()) })
+        Ok(Self::new(ctx, None, setting))
     }
 
     /// DataFusion over the files without a pool, set up as pagecast is. `own`: it finds out itself
     /// what a folder holds.
     pub(crate) async fn of_files(tables: &[Table], folder: &Path, setting: &Setting, own: bool) -> Result<Self> {
-        let ctx = setting.context()?;
-        register(&ctx, tables, folder, own).await?;
-        Ok(Self { ctx, pool: None, has_limit: setting.memory.is_some() })
+        let ctx = setting.context(setting.config())?;
+        let mut engine = Self::new(ctx, None, setting);
+        engine.closed = register(&engine.ctx, tables, folder, own).await?;
+        Ok(engine)
     }
 
     /// pagecast over the files.
     pub(crate) async fn of_pool(tables: &[Table], folder: &Path, setting: &Setting) -> Result<Self> {
-        let ctx = setting.context()?;
+        let is_of_command = |table: &Table| matches!(table.layout, Layout::DeclaredHive | Layout::Written { .. });
+        if setting.door || tables.iter().any(is_of_command) {
+            return Self::of_command(tables, folder, setting).await;
+        }
+        let ctx = setting.context(pagecast_corrections::configured(setting.config()))?;
+        pagecast_corrections::install(&ctx)?;
         let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
         let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;
         pagecast_delta::install(&ctx)?;
-        let delivery = match setting.delivery {
-            Ordering::Stock => Delivery::Stock,
-            Ordering::InOrder => Delivery::InOrder,
-            Ordering::OutOfOrder => Delivery::OutOfOrder,
-        };
         let options = HostOptions::default()
-            .delivery(delivery)
+            .delivery(setting.delivery())
             .least_chunks(setting.least_chunks)
             .join_memory(setting.join_in_chunks.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
-        register(&ctx, tables, folder, false).await?;
-        Ok(Self { ctx, pool: Some(pool), has_limit: setting.memory.is_some() })
+        let mut engine = Self::new(ctx, Some(pool), setting);
+        engine.closed = register(&engine.ctx, tables, folder, false).await?;
+        Ok(engine)
+    }
+
+    /// The same as the command opens it.
+    async fn of_command(tables: &[Table], folder: &Path, setting: &Setting) -> Result<Self> {
+        let options = Options {
+            data: Some(Place::from(folder.to_owned())),
+            bounded: false,
+            allowed: Vec::new(),
+            endpoint: None,
+            memory: Some(setting.pool + setting.memory.unwrap_or(256 << 20)),
+            flash: None,
+            policy: setting.policy.clone(),
+            seed: 1,
+            delivery: setting.delivery(),
+            recorder: None,
+        };
+        let opened = match pagecast_sql::Engine::open(options, setting.config()).await {
+            Ok(opened) => opened,
+            // Not one table can be read.
+            Err(error) => {
+                let mut engine = Self::new(SessionContext::new(), None, setting);
+                engine.closed = vec![format!("{error:?}")];
+                return Ok(engine);
+            }
+        };
+        let mut engine = Self::new(opened.ctx.clone(), Some(opened.pool.clone()), setting);
+        engine.closed = opened.closed.iter().map(|closed| format!("{:#}", closed.fault)).collect();
+        for table in tables {
+            let folder = folder.join(&table.name);
+            match &table.layout {
+                Layout::DeclaredHive => {
+                    engine.ctx.deregister_table(table.name.as_str())?;
+                    let made = engine.ctx.sql(&declaration(table, &folder)).await;
+                    if let Err(error) = made {
+                        engine.closed.push(error.to_string());
+                    }
+                }
+                Layout::Declared { ordered } => {
+                    engine.ctx.deregister_table(table.name.as_str())?;
+                    let declared = declared(table.schema(), &folder, *ordered)?;
+                    engine.ctx.register_table(table.name.as_str(), Arc::new(declared))?;
+                }
+                _ => {}
+            }
+        }
+        engine._opened = Some(opened);
+        Ok(engine)
+    }
+
+    /// Whether all tables can be read.
+    pub(crate) fn has_all(&self) -> bool {
+        self.closed.is_empty()
     }
 
     /// Runs a statement in a task of its own, and counts the rules that changed its plan.
@@ -281,7 +356,8 @@ impl Engine {
         let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
         let is_left_out = error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
         let is_expected = self.has_limit && is_refusal || is_left_out;
-        if is_expected { Outcome::Refused } else { Outcome::Failed(error.to_owned()) }
+        let closed = self.closed.iter().map(|closed| format!("; closed: {closed}")).collect::<String>();
+        if is_expected { Outcome::Refused } else { Outcome::Failed(format!("{error}{closed}").replace('\n', " ")) }
     }
 }
 
@@ -298,14 +374,14 @@ async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(
 /// The rows as texts, for batches may hold more than their rows: all of a dictionary, say.
 async fn all_rows(plan: Arc<dyn ExecutionPlan>, ctx: &SessionContext) -> datafusion::error::Result<Vec<String>> {
     let mut stream = execute_stream(plan, ctx.task_ctx())?;
-    let mut texts = Vec::new();
+    let mut all = Vec::new();
     while let Some(batch) = stream.next().await.transpose()? {
-        if texts.len() + batch.num_rows() > MOST_ROWS {
+        if all.len() + batch.num_rows() > MOST_ROWS {
             return exec_err!("more than {MOST_ROWS} rows");
         }
-        texts.extend(rows(&[batch]).map_err(|error| DataFusionError::External(error.into()))?);
+        all.extend(texts(&[batch]).map_err(|error| DataFusionError::External(error.into()))?);
     }
-    Ok(texts)
+    Ok(all)
 }
 
 fn rules(plan: &str) -> ByRule {
@@ -339,31 +415,56 @@ fn in_memory(table: &Table) -> Result<MemTable> {
 /// value.
 fn is_read_rightly(table: &Table) -> bool {
     let has_null_folder = table.files.iter().any(|file| file.folder == Some(Folder::Null));
-    !matches!(table.layout, Layout::Delta { .. }) && !has_null_folder
+    let is_parquet = table.files.iter().all(|file| file.name.ends_with(".parquet"));
+    !matches!(table.layout, Layout::Delta { .. } | Layout::Written { .. }) && !has_null_folder && is_parquet
 }
 
 /// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
-/// DataFusion's `own` are wanted, what it cannot read rightly is in memory.
-async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<()> {
-    let mut found = discover(folder)?.all()?;
+/// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says which tables cannot
+/// be read, and why.
+async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<Vec<String>> {
+    // Where nothing is a table there is no list of those that are closed.
+    let Found { tables: mut found, closed } = match discover(folder) {
+        Ok(found) => found,
+        Err(error) => return Ok(vec![format!("{error:#}")]),
+    };
+    let mut closed: Vec<String> = closed.iter().map(|closed| format!("{:#}", closed.fault)).collect();
     for table in tables {
-        let known = found.iter().position(|found| found.name == table.name).context("a table is not found")?;
+        let Some(known) = found.iter().position(|found| found.name == table.name) else { continue };
         let known = found.swap_remove(known);
+        let folder = folder.join(&table.name);
         let provider = match &table.layout {
-            Layout::Declared { ordered } => {
-                Arc::new(declared(table.schema(), &folder.join(&table.name), *ordered)?) as _
-            }
+            Layout::Declared { ordered } => Arc::new(declared(table.schema(), &folder, *ordered)?) as _,
             _ if own && !is_read_rightly(table) => Arc::new(in_memory(table)?) as _,
-            _ if own => {
+            _ => match known.provider(ctx).await {
                 // Types decide which casts a plan has.
-                let schema = known.provider(ctx).await?.schema();
-                Arc::new(declared(schema, &folder.join(&table.name), false)?) as _
-            }
-            _ => known.provider(ctx).await?,
+                Ok(provider) if own => Arc::new(declared(provider.schema(), &folder, false)?) as _,
+                Ok(provider) => provider,
+                Err(error) => {
+                    closed.push(format!("{error:#}"));
+                    continue;
+                }
+            },
         };
         ctx.register_table(table.name.as_str(), provider)?;
     }
-    Ok(())
+    Ok(closed)
+}
+
+/// A statement that says what columns a hive has.
+fn declaration(table: &Table, folder: &Path) -> String {
+    let columns = table.columns.iter().map(|column| {
+        let kind = match column.kind {
+            Kind::Int(32) => "INT",
+            Kind::Int(_) => "BIGINT",
+            Kind::Date => "DATE",
+            _ => "VARCHAR",
+        };
+        format!("{} {kind}", column.name)
+    });
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let (name, folder) = (&table.name, folder.display());
+    format!("CREATE EXTERNAL TABLE {name} ({columns}) STORED AS PARQUET PARTITIONED BY ({FOLDER}) LOCATION '{folder}'")
 }
 
 /// What CREATE EXTERNAL TABLE makes of a list of columns, of which one may be that of folders.

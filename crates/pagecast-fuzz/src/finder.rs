@@ -1,5 +1,6 @@
 //! Rounds of random tables and statements, and what came of them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,17 +9,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use futures::future::join_all;
 use pagecast_core::random::Random;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Case, Difference, Expected, add, judge};
-use crate::duckdb::DuckDb;
+use crate::case::{Case, Expected, add, judge};
 use crate::engines::{ByRule, Engine, Outcome, Setting};
+use crate::faults::Fault;
 use crate::files;
-use crate::rows::rows;
+use crate::formats::{self, Format};
+use crate::naive::World;
+use crate::peers::Peers;
 use crate::statements::Statement;
-use crate::tables::Table;
+use crate::tables::{Table, Writer};
 use crate::types::Kind;
+use crate::value::texts;
 
 /// Statements of a round, over the same tables.
 const STATEMENTS: u32 = 40;
@@ -26,10 +31,8 @@ const STATEMENTS: u32 = 40;
 const TOGETHER: usize = 4;
 /// Sessions of pagecast in a round, each in another setting.
 const SESSIONS: usize = 3;
-/// How long a difference is made smaller.
-const SHRINKING: Duration = Duration::from_secs(20);
-/// More differences than these are counted and not kept.
-const KEPT: usize = 5;
+/// More differences of a kind than these are counted and not kept.
+const KEPT: usize = 2;
 
 /// What to look for, and how long.
 #[derive(Clone, Debug)]
@@ -40,8 +43,14 @@ pub struct Options {
     pub statements: Option<u64>,
     /// Ends after so long.
     pub time: Option<Duration>,
-    /// A Python that has DuckDB's wheel, if one is to answer too.
+    /// A Python that has the wheels of DuckDB and of other writers, if they are to join.
     pub python: Option<String>,
+    /// Delta, Iceberg or DuckLake tables of other writers instead of files.
+    pub format: Option<String>,
+    /// The only kind to look for, by its name in reports.
+    pub kind: Option<String>,
+    /// How long a difference that is kept is made smaller.
+    pub shrinking: Duration,
     /// Where differences are kept.
     pub folder: PathBuf,
 }
@@ -53,26 +62,39 @@ pub struct Report {
     pub seed: u64,
     /// How many were made.
     pub statements: u64,
-    /// Results that were compared with those of plain DataFusion.
+    /// Results that were compared with what the rows say.
     pub compared: u64,
-    /// Of DuckDB with those of plain DataFusion.
+    /// Those of DuckDB.
     pub compared_with_duckdb: u64,
     /// Its version, if it answered.
     pub duckdb: Option<String>,
-    /// Results of pagecast that are others than plain DataFusion's.
+    /// Results of pagecast that are others.
     pub differences: u64,
-    /// Differences that plain DataFusion has itself, over the same files.
-    pub of_datafusion: u64,
-    /// Statements on which plain DataFusion and DuckDB differ.
+    /// Differences of DataFusion in joins that nobody has who does not ask for them.
+    pub known: u64,
+    /// Statements that DuckDB answers otherwise.
     pub between_peers: u64,
-    /// Statements that plain DataFusion does not plan, or that found no memory.
+    /// Statements of which the answer is not computed, or that found no memory.
     pub refused: u64,
+    /// Statements and differences of each kind of fault.
+    pub by_kind: BTreeMap<&'static str, ByKind>,
     /// In how many plans each rule of the host did something.
     pub by_rule: ByRule,
     /// Time that all took.
     pub seconds: f64,
     /// Where the differences are kept.
     pub kept: Vec<PathBuf>,
+}
+
+/// What was asked and found of a kind.
+#[derive(Debug, Default, Serialize)]
+pub struct ByKind {
+    /// Statements of rounds that look for it.
+    pub queries: u64,
+    /// Statements whose results are others in some session.
+    pub differences: u64,
+    /// The first round that had one, the seconds until then, and the statement.
+    pub first: Option<(u64, f64, String)>,
 }
 
 impl Report {
@@ -84,10 +106,11 @@ impl Report {
             "differences": self.differences,
             "refused": self.refused,
             "by_rule": self.by_rule,
+            "by_kind": self.by_kind,
             "compared": self.compared,
             "compared_with_duckdb": self.compared_with_duckdb,
             "duckdb": self.duckdb,
-            "of_datafusion": self.of_datafusion,
+            "known": self.known,
             "between_peers": self.between_peers,
             "seconds": self.seconds,
         })
@@ -97,18 +120,21 @@ impl Report {
 /// Looks for differences, and calls `tell` after each round.
 pub async fn find(options: &Options, mut tell: impl FnMut(&Report)) -> Result<Report> {
     let begin = Instant::now();
-    let mut duckdb = options.python.as_deref().map(DuckDb::start).transpose()?;
-    let version = duckdb.as_ref().map(|duckdb| duckdb.version.clone());
+    let peers = options.python.as_deref().map(Peers::start).transpose()?;
+    let version = peers.as_ref().map(|peers| peers.version.clone());
     let mut report = Report { seed: options.seed, duckdb: version, ..Report::default() };
     fs::create_dir_all(&options.folder)?;
+    let only = options.kind.as_deref().map(Fault::named).transpose()?;
+    let format = options.format.as_deref().map(Format::named).transpose()?;
     for seed in options.seed.. {
         if options.statements.is_some_and(|most| report.statements >= most)
             || options.time.is_some_and(|most| begin.elapsed() >= most)
         {
             break;
         }
-        let mut round = Round::new(seed).await.with_context(|| format!("round {seed}"))?;
-        round.run(options, duckdb.as_mut(), &mut report).await.with_context(|| format!("round {seed}"))?;
+        let mut round =
+            Round::new(seed, only, format, peers.as_ref()).await.with_context(|| format!("round {seed}"))?;
+        round.run(options, begin, &mut report).await.with_context(|| format!("round {seed}"))?;
         report.seconds = begin.elapsed().as_secs_f64();
         tell(&report);
     }
@@ -116,35 +142,57 @@ pub async fn find(options: &Options, mut tell: impl FnMut(&Report)) -> Result<Re
 }
 
 /// Tables, and sessions over them.
-struct Round {
+struct Round<'a> {
     seed: u64,
     random: Random,
+    /// What it looks for.
+    fault: Option<Fault>,
     for_joins: bool,
     tables: Vec<Table>,
+    world: World,
     folder: TempDir,
-    plain: Engine,
     sessions: Vec<(Setting, Engine)>,
-    /// Statements of which a difference was kept.
-    kept: Vec<String>,
+    peers: Option<&'a Peers>,
+    /// Statements of which a difference was counted.
+    different: Vec<String>,
 }
 
-impl Round {
-    async fn new(seed: u64) -> Result<Self> {
+impl<'a> Round<'a> {
+    async fn new(seed: u64, only: Option<Fault>, format: Option<Format>, peers: Option<&'a Peers>) -> Result<Self> {
         // Neighbours would have streams of numbers that overlap.
         let mut random = Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
-        let for_joins = random.below(2) == 0;
-        let (mut key, folder) = (Kind::key(&mut random), tempfile::tempdir()?);
+        let fault = (random.below(3) > 0).then(|| Fault::any(&mut random));
+        let has = |writer| peers.is_some_and(|peers| peers.has(writer));
+        let fault = only.or(fault).filter(|fault| fault.needs().is_none_or(has));
+        // Of the others files are what shows them.
+        let fault = fault.filter(|fault| format.is_none() || fault.is_of_statements());
+        let for_joins = fault.is_none() && format.is_none() && random.below(2) == 0;
+        let mut key = match fault.filter(|_| format.is_none()) {
+            Some(fault) => fault.key(&mut random),
+            None => Kind::key(&mut random),
+        };
         while for_joins && key.domain().1 < 1000 {
             key = Kind::key(&mut random);
         }
         let mut tables = Vec::new();
         for name in ["t0", "t1", "t2"] {
             // Keys of two types that meet, at times.
-            let kind = if random.below(4) == 0 { key.of_file(&mut random) } else { key.clone() };
-            tables.push(Table::any(&mut random, name, &kind, for_joins));
+            let of_table = |random: &mut Random| if random.below(4) == 0 { key.of_file(random) } else { key.clone() };
+            tables.push(match fault {
+                _ if format.is_some() => formats::table(format.unwrap_or(Format::Delta), &mut random, name),
+                Some(fault) => fault.table(&mut random, name, &key),
+                None => {
+                    let kind = of_table(&mut random);
+                    Table::any(&mut random, name, &kind, for_joins)
+                }
+            });
         }
+        for file in tables.iter_mut().flat_map(|table| &mut table.files).filter(|file| !has(file.writer)) {
+            file.writer = Writer::Own;
+        }
+        let folder = tempfile::tempdir()?;
         for table in &tables {
-            files::write(table, &folder.path().join(&table.name)).await?;
+            files::write(table, &folder.path().join(&table.name), peers).await?;
         }
         let mut sessions = Vec::new();
         for _ in 0..SESSIONS {
@@ -152,13 +200,13 @@ impl Round {
             let engine = Engine::of_pool(&tables, folder.path(), &setting).await?;
             sessions.push((setting, engine));
         }
-        let plain = Engine::of_rows(&tables, None).await?;
-        Ok(Self { seed, random, for_joins, tables, folder, plain, sessions, kept: Vec::new() })
+        let world = World::of(&tables)?;
+        Ok(Self { seed, random, fault, for_joins, tables, world, folder, sessions, peers, different: Vec::new() })
     }
 
-    async fn run(&mut self, options: &Options, mut duckdb: Option<&mut DuckDb>, report: &mut Report) -> Result<()> {
-        if let Some(duckdb) = &mut duckdb {
-            duckdb.load(&self.tables)?;
+    async fn run(&mut self, options: &Options, begin: Instant, report: &mut Report) -> Result<()> {
+        if let Some(peers) = self.peers {
+            peers.load(&self.tables)?;
         }
         // What ends the process is found here.
         let path = options.folder.join("under-way.sql");
@@ -169,28 +217,25 @@ impl Round {
         }
         let mut waiting = Vec::new();
         for _ in 0..STATEMENTS {
-            let statement = Statement::any(&mut self.random, &self.tables, self.for_joins);
+            let statement = match self.fault {
+                Some(fault) => fault.statement(&mut self.random, &self.tables),
+                None => Statement::any(&mut self.random, &self.tables, self.for_joins),
+            };
             report.statements += 1;
+            let kind = self.fault.map_or("none that is known", Fault::name);
+            report.by_kind.entry(kind).or_default().queries += 1;
             writeln!(under_way, "{};", statement.sql())?;
-            let Some(expected) = Expected::of(&statement, &self.plain).await else {
+            let Ok(expected) = Expected::of(&statement, &self.world) else {
                 report.refused += 1;
                 continue;
             };
-            if let Some(duckdb) = duckdb.as_mut().filter(|_| statement.is_portable())
-                && let Some(found) = duckdb.run(&statement.sql())?
-            {
-                report.compared_with_duckdb += 1;
-                if let Some(what) = expected.differs(&rows(&found)?) {
-                    report.between_peers += 1;
-                    eprintln!("round {}: DataFusion and DuckDB: {what}\n  {}", self.seed, statement.sql());
-                }
-            }
+            self.ask_duckdb(&statement, &expected, report)?;
             waiting.push((statement, expected));
             if waiting.len() == TOGETHER {
-                self.compare(std::mem::take(&mut waiting), options, report).await?;
+                self.compare(std::mem::take(&mut waiting), options, begin, report).await?;
             }
         }
-        self.compare(waiting, options, report).await?;
+        self.compare(waiting, options, begin, report).await?;
         fs::remove_file(path)?;
         for (setting, engine) in &self.sessions {
             if let Some(left) = engine.left_over().await {
@@ -201,11 +246,26 @@ impl Round {
         Ok(())
     }
 
+    /// Whether DuckDB agrees with what is computed here.
+    fn ask_duckdb(&self, statement: &Statement, expected: &Expected, report: &mut Report) -> Result<()> {
+        if let Some(peers) = self.peers.filter(|_| statement.is_portable())
+            && let Some(found) = peers.run(&statement.sql())?
+        {
+            report.compared_with_duckdb += 1;
+            if let Some(what) = expected.differs(&texts(&found)?) {
+                report.between_peers += 1;
+                eprintln!("round {}: DuckDB: {what}\n  {}", self.seed, statement.sql());
+            }
+        }
+        Ok(())
+    }
+
     /// Runs statements in all sessions, at the same time, beside one that is not read to its end.
     async fn compare(
         &mut self,
         statements: Vec<(Statement, Expected)>,
         options: &Options,
+        start: Instant,
         report: &mut Report,
     ) -> Result<()> {
         let left = self.random.below(1 + statements.len() as u32) as usize;
@@ -228,41 +288,46 @@ impl Round {
                 report.compared += 1;
                 let Some(what) = judge(expected, outcome) else { continue };
                 let case = Case { tables: self.tables.clone(), statement: statement.clone(), setting: setting.clone() };
-                let whose = case.blame(expected, self.folder.path()).await?;
-                let difference = Difference { whose, what };
-                if whose == "DataFusion" {
-                    report.of_datafusion += 1;
-                    let text = format!("round {}: {difference}\n  {}\n  {setting:?}\n", self.seed, statement.sql());
-                    let log = options.folder.join("datafusion.log");
-                    fs::OpenOptions::new().create(true).append(true).open(log)?.write_all(text.as_bytes())?;
-                } else {
-                    report.differences += 1;
-                    self.keep(case, &difference, options, report).await?;
+                if case.is_known(expected, self.folder.path()).await? {
+                    report.known += 1;
+                    continue;
+                }
+                report.differences += 1;
+                // Sessions mostly differ in the same way.
+                if !self.different.contains(&case.sql()) {
+                    self.different.push(case.sql());
+                    self.keep(case, expected, &what, options, start, report).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes a difference down, as small as it gets.
+    /// Counts a difference under its kind, and writes the first ones down, as small as they get.
     async fn keep(
         &mut self,
         case: Case,
-        difference: &Difference,
+        expected: &Expected,
+        what: &str,
         options: &Options,
+        start: Instant,
         report: &mut Report,
     ) -> Result<()> {
-        // Sessions mostly differ in the same way.
-        let is_known = self.kept.contains(&case.sql());
-        if is_known || report.kept.len() >= KEPT {
+        let fault = Fault::of(self.fault, &case.statement, &case.tables);
+        let kind = fault.map_or("none that is known", Fault::name);
+        let counts = report.by_kind.entry(kind).or_default();
+        counts.differences += 1;
+        let (at, count) = (start.elapsed().as_secs_f64(), counts.differences);
+        counts.first.get_or_insert_with(|| (self.seed, at, case.sql()));
+        if count as usize > KEPT {
             return Ok(());
         }
-        self.kept.push(case.sql());
-        eprintln!("round {}: {difference}\n  {}", self.seed, case.sql());
-        let small = case.smallest(difference.whose, SHRINKING).await?;
+        let whose = case.blame(expected, self.folder.path()).await?;
+        eprintln!("round {}: {kind}: {whose}: {what}\n  {}", self.seed, case.sql());
+        let small = case.smallest(options.shrinking, self.peers).await?;
         let path = options.folder.join(format!("{}-{}.json", self.seed, report.differences));
         fs::write(&path, serde_json::to_string_pretty(&small)?)?;
-        eprintln!("  smaller: {}", small.statement.sql());
+        eprintln!("  smaller: {}\n  by its looks: {}", small.statement.sql(), small.kind());
         eprintln!("  again: make fuzz-sql ARGS='--case {}'", path.display());
         report.kept.push(path);
         Ok(())

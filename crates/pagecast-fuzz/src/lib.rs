@@ -1,22 +1,35 @@
-//! The finder of wrong rows: random tables and statements, which plain DataFusion, DuckDB and
-//! pagecast must answer alike.
+//! The finder of wrong rows: random tables and statements, of which the answers are computed from
+//! the rows themselves, and which DuckDB and pagecast must answer alike.
 //!
-//! * `types`, `tables`, `files`: tables that say what their rows are, and how their files differ.
-//! * `statements`: what is asked of them.
-//! * `engines`, `duckdb`: who answers, and in which settings.
-//! * `rows`: when answers are equal.
+//! * `types`, `arrays`, `value`: types of columns, and their values.
+//! * `tables`, `files`, `formats`: tables that say what their rows are, how their files differ, and
+//!   who else wrote them.
+//! * `expr`, `statements`: what is asked of them; `asked` makes it up.
+//! * `faults`, `faulty`, `questions`: kinds of wrong rows, and the tables and statements that show
+//!   each.
+//! * `naive`, `computed`: what is right.
+//! * `engines`, `peers`: who answers, in which settings, and who writes files.
 //! * `finder`: rounds of all that, and what is counted.
 //! * `case`: a difference as a file, and as small as it gets.
 
+mod arrays;
+mod asked;
 mod case;
-mod duckdb;
+mod computed;
 mod engines;
+mod expr;
+mod faults;
+mod faulty;
 mod files;
 mod finder;
-mod rows;
+mod formats;
+mod naive;
+mod peers;
+mod questions;
 mod statements;
 mod tables;
 mod types;
+mod value;
 
 pub use case::{Case, Difference};
 pub use engines::{ByRule, Setting};

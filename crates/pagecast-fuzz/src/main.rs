@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use pagecast_fuzz::{Case, Options, find};
 
-/// Look for statements that pagecast answers in other rows than plain DataFusion
+/// Look for statements that pagecast answers in other rows than they have
 #[derive(Parser)]
 struct Args {
     /// The first round's seed; a round is the same for the same seed
@@ -21,7 +21,17 @@ struct Args {
     /// End after so many seconds
     #[arg(long)]
     seconds: Option<u64>,
-    /// A Python with DuckDB's wheel, which answers too [default: `PAGECAST_PYTHON`'s]
+    /// Ask tables of other writers instead of files: delta, iceberg or ducklake
+    #[arg(long, value_name = "FORMAT")]
+    tables: Option<String>,
+    /// Look for one kind of fault alone, by its name in reports
+    #[arg(long)]
+    kind: Option<String>,
+    /// Seconds that it takes to make a difference smaller, at most
+    #[arg(long, default_value_t = 20)]
+    shrink: u64,
+    /// A Python with the wheels of DuckDB, which answers too, and of pyarrow, polars and
+    /// fastparquet, which write files [default: `PAGECAST_PYTHON`'s]
     #[arg(long, value_name = "PROGRAM")]
     python: Option<String>,
     /// Write what was counted
@@ -38,15 +48,20 @@ struct Args {
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
+    let python = args.python.or_else(|| env::var("PAGECAST_PYTHON").ok());
     if let Some(path) = &args.case {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        return repeat(&serde_json::from_str(&text).with_context(|| format!("{} is no case", path.display()))?).await;
+        let case = serde_json::from_str(&text).with_context(|| format!("{} is no case", path.display()))?;
+        return repeat(&case, python.as_deref()).await;
     }
     let options = Options {
         seed: args.seed.unwrap_or_else(fresh_seed),
         statements: args.statements,
         time: args.seconds.map(Duration::from_secs),
-        python: args.python.or_else(|| env::var("PAGECAST_PYTHON").ok()),
+        python,
+        format: args.tables,
+        kind: args.kind,
+        shrinking: Duration::from_secs(args.shrink),
         folder: args.keep,
     };
     println!("seed {}", options.seed);
@@ -65,10 +80,10 @@ async fn main() -> Result<ExitCode> {
 }
 
 /// Runs a case, and says what it shows.
-async fn repeat(case: &Case) -> Result<ExitCode> {
+async fn repeat(case: &Case, python: Option<&str>) -> Result<ExitCode> {
     let folder = tempfile::tempdir()?.keep();
     println!("{}\n{:?}\nfiles in {}", case.sql(), case.setting(), folder.display());
-    let difference = case.run(&folder).await?;
+    let difference = case.run(&folder, python).await?;
     println!("{}", case.plan(&folder).await.unwrap_or_else(|error| format!("no plan: {error}")));
     Ok(match difference {
         Some(difference) => {

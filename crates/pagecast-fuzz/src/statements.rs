@@ -1,54 +1,34 @@
-//! Random statements in which the rules of the DataFusion host fire: scans in and out of order,
-//! merge joins, limits, windows, set operations, subqueries.
-//!
-//! A statement is a list of parts, so that parts can be left away. Its result never depends on the
+//! Statements as lists of parts, so that parts can be left away. Their results never depend on the
 //! order in which rows come, but for a limit without order, of which any rows do.
 
-use pagecast_core::random::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::tables::{Column, Table};
+use crate::expr::{Direction, Expr};
 
-/// SQL, and whether DuckDB reads the same in it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
-    sql: String,
-    portable: bool,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Statement {
     pub(crate) from: From,
     /// All of them must hold.
-    pub(crate) filters: Vec<Part>,
+    pub(crate) filters: Vec<Expr>,
     pub(crate) select: Select,
-    pub(crate) order: Ordered,
+    /// Places in what is selected, which leave no order open; or none.
+    pub(crate) order: Vec<(usize, Direction)>,
     pub(crate) limit: Option<Limit>,
     pub(crate) around: Option<Around>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Limit {
-    rows: u32,
-    offset: u32,
+    pub(crate) rows: u32,
+    pub(crate) offset: u32,
 }
 
-/// ORDER BY all that is selected, or the first of it alone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Ordered {
-    No,
-    /// With the numbers of the rows, or the keys of groups, which leave nothing open.
-    Yes {
-        descending: bool,
-    },
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum From {
     /// A table, as `a`.
     Table(String),
     /// Two tables, as `a` and `b`, each behind filters of its own.
-    Join { kind: Join, tables: [String; 2], inner: [Vec<Part>; 2], on: Vec<Part> },
+    Join { kind: Join, tables: [String; 2], inner: [Vec<Expr>; 2], on: Vec<Expr> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -63,24 +43,32 @@ pub(crate) enum Join {
     RightAnti,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Select {
     /// The numbers of the rows come with them.
-    Rows(Vec<Part>),
-    Distinct(Vec<Part>),
+    Rows(Vec<Expr>),
+    /// Without them, so that rows have copies.
+    Bare(Vec<Expr>),
+    Distinct(Vec<Expr>),
     Groups {
-        keys: Vec<Part>,
-        values: Vec<Part>,
+        keys: Vec<Expr>,
+        values: Vec<Expr>,
     },
-    Windows(Vec<Part>),
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Around {
     /// How many rows a limit leaves.
     Count(Limit),
     /// The same with other filters, behind a set operation.
-    Set(String, Vec<Part>),
+    Set { operation: Set, all: bool, filters: Vec<Expr> },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Set {
+    Union,
+    Intersect,
+    Except,
 }
 
 /// What results have in common.
@@ -94,75 +82,56 @@ pub(crate) enum Same {
     Some,
 }
 
-impl Part {
-    fn new(sql: impl Into<String>) -> Self {
-        Self { sql: sql.into(), portable: true }
-    }
-
-    fn of(sql: impl Into<String>, portable: bool) -> Self {
-        Self { sql: sql.into(), portable }
-    }
-}
-
 impl Statement {
-    /// A statement over some of `tables`; mostly a join if it is `for_joins`.
-    pub(crate) fn any(random: &mut Random, tables: &[Table], for_joins: bool) -> Self {
-        let pick = |random: &mut Random| &tables[random.below(tables.len() as u32) as usize];
-        let (left, right) = (pick(random), pick(random));
-        let others = tables;
-        let is_of_one = random.below(10) < if for_joins { 1 } else { 4 };
-        let from = if is_of_one { From::Table(left.name.clone()) } else { join(random, left, right) };
-        let sides = from.sides(left, right);
-        let filters = (0..random.below(3)).map(|_| filter(random, &sides, others)).collect();
-        let (select, is_total) = select(random, &sides);
-        let order = match random.below(3) {
-            0 if is_total => Ordered::Yes { descending: random.below(2) == 0 },
-            _ => Ordered::No,
-        };
-        let mut limit = (random.below(4) == 0).then(|| Limit::any(random));
-        let around = match random.below(8) {
-            0 => Some(Around::Count(Limit::any(random))),
-            1 | 2 if order == Ordered::No && !matches!(select, Select::Windows(_)) => {
-                let operation = ["UNION ALL", "UNION", "INTERSECT", "EXCEPT"][random.below(4) as usize];
-                limit = None;
-                Some(Around::Set(operation.to_owned(), vec![filter(random, &sides, others)]))
-            }
-            _ => None,
-        };
-        if matches!(around, Some(Around::Count(_))) {
-            limit = None;
+    /// All rows of one table, by its number and these expressions.
+    pub(crate) fn rows(table: &str, items: Vec<Expr>) -> Self {
+        Self {
+            from: From::Table(table.to_owned()),
+            filters: Vec::new(),
+            select: Select::Rows(items),
+            order: Vec::new(),
+            limit: None,
+            around: None,
         }
-        Self { from, filters, select, order, limit, around }
+    }
+
+    /// All expressions in it.
+    pub(crate) fn parts(&self) -> Vec<&Expr> {
+        let mut parts: Vec<&Expr> = self.filters.iter().collect();
+        if let From::Join { inner, on, .. } = &self.from {
+            parts.extend(inner.iter().flatten().chain(on));
+        }
+        match &self.select {
+            Select::Rows(items) | Select::Bare(items) | Select::Distinct(items) => parts.extend(items),
+            Select::Groups { keys, values } => parts.extend(keys.iter().chain(values)),
+        }
+        if let Some(Around::Set { filters, .. }) = &self.around {
+            parts.extend(filters);
+        }
+        parts
+    }
+
+    /// Whether something in it is so.
+    pub(crate) fn has(&self, is_so: &dyn Fn(&Expr) -> bool) -> bool {
+        self.parts().into_iter().any(|part| part.has(is_so))
     }
 
     /// Whether DuckDB means the same by it.
     pub(crate) fn is_portable(&self) -> bool {
-        let all = |parts: &[Part]| parts.iter().all(|part| part.portable);
-        let from = match &self.from {
+        let is_known = match &self.from {
             From::Table(_) => true,
-            From::Join { kind, inner, on, .. } => {
-                let known = matches!(kind, Join::Inner | Join::Left | Join::Right | Join::Full);
-                known && all(&inner[0]) && all(&inner[1]) && all(on)
-            }
+            From::Join { kind, .. } => matches!(kind, Join::Inner | Join::Left | Join::Right | Join::Full),
         };
-        let select = match &self.select {
-            Select::Rows(parts) | Select::Distinct(parts) | Select::Windows(parts) => all(parts),
-            Select::Groups { keys, values } => all(keys) && all(values),
-        };
-        let around = match &self.around {
-            Some(Around::Set(_, filters)) => all(filters),
-            _ => true,
-        };
-        from && all(&self.filters) && select && around && self.same() != Same::Some
+        is_known && self.same() != Same::Some && self.parts().into_iter().all(Expr::is_portable)
     }
 
     /// What the results of two engines must have in common.
     pub(crate) fn same(&self) -> Same {
-        match (self.order, self.limit) {
+        match self.limit {
             _ if matches!(self.around, Some(Around::Count(_))) => Same::Rows,
-            (Ordered::Yes { .. }, _) => Same::Order,
-            (Ordered::No, Some(_)) => Same::Some,
-            (Ordered::No, None) => Same::Rows,
+            _ if !self.order.is_empty() => Same::Order,
+            Some(_) => Same::Some,
+            None => Same::Rows,
         }
     }
 
@@ -173,14 +142,17 @@ impl Statement {
 
     pub(crate) fn sql(&self) -> String {
         let mut sql = self.select(&self.filters);
-        if let Some(Around::Set(operation, filters)) = &self.around {
-            sql = format!("{sql} {operation} {}", self.select(filters));
+        if let Some(Around::Set { operation, all, filters }) = &self.around {
+            let operation = match operation {
+                Set::Union => "UNION",
+                Set::Intersect => "INTERSECT",
+                Set::Except => "EXCEPT",
+            };
+            let all = if *all { " ALL" } else { "" };
+            sql = format!("{sql} {operation}{all} {}", self.select(filters));
         }
-        if let Ordered::Yes { descending } = self.order {
-            let places = (1..=self.places()).map(|place| match descending {
-                true => format!("{place} DESC NULLS LAST"),
-                false => format!("{place} ASC NULLS FIRST"),
-            });
+        if !self.order.is_empty() {
+            let places = self.order.iter().map(|(place, direction)| format!("{} {}", place + 1, direction.sql()));
             sql += &format!(" ORDER BY {}", places.collect::<Vec<_>>().join(", "));
         }
         match (&self.around, self.limit) {
@@ -190,35 +162,43 @@ impl Statement {
         }
     }
 
-    fn select(&self, filters: &[Part]) -> String {
-        let numbers = match &self.from {
-            From::Table(_) => vec!["a.id".to_owned()],
-            From::Join { kind, .. } => kind.numbers(),
+    /// What is selected; the numbers of rows first, where rows are.
+    pub(crate) fn items(&self) -> Vec<Expr> {
+        let number = |side: &&str| Expr::Column {
+            side: (*side).to_owned(),
+            name: "id".to_owned(),
+            kind: crate::types::Kind::Int(64),
         };
-        let (distinct, items, groups) = match &self.select {
-            Select::Rows(parts) | Select::Windows(parts) => ("", [numbers, texts(parts)].concat(), Vec::new()),
-            Select::Distinct(parts) => ("DISTINCT ", texts(parts), Vec::new()),
-            Select::Groups { keys, values } => ("", [texts(keys), texts(values)].concat(), texts(keys)),
-        };
-        let items = items.iter().enumerate().map(|(at, item)| format!("{item} AS i{at}"));
+        match &self.select {
+            Select::Rows(items) => self.from.sides().iter().map(number).chain(items.iter().cloned()).collect(),
+            Select::Bare(items) | Select::Distinct(items) => items.clone(),
+            Select::Groups { keys, values } => keys.iter().chain(values).cloned().collect(),
+        }
+    }
+
+    fn select(&self, filters: &[Expr]) -> String {
+        let items = self.items();
+        let items = items.iter().enumerate().map(|(at, item)| format!("{} AS i{at}", item.sql()));
         let items = items.collect::<Vec<_>>().join(", ");
+        let distinct = if matches!(self.select, Select::Distinct(_)) { "DISTINCT " } else { "" };
         let mut sql = format!("SELECT {distinct}{items} FROM {}", self.from.sql());
         if !filters.is_empty() {
-            sql += &format!(" WHERE {}", texts(filters).join(" AND "));
+            sql += &format!(" WHERE {}", all_of(filters));
         }
-        if !groups.is_empty() {
-            sql += &format!(" GROUP BY {}", groups.join(", "));
+        if let Select::Groups { keys, .. } = &self.select
+            && !keys.is_empty()
+        {
+            sql += &format!(" GROUP BY {}", keys.iter().map(Expr::sql).collect::<Vec<_>>().join(", "));
         }
         sql
     }
 
-    /// How many of the columns leave no order open.
-    fn places(&self) -> usize {
-        match (&self.select, &self.from) {
-            (Select::Groups { keys, .. }, _) => keys.len(),
-            (Select::Distinct(parts), _) => parts.len(),
-            (_, From::Table(_)) => 1,
-            (_, From::Join { kind, .. }) => kind.numbers().len(),
+    /// How many of the first columns leave no order open.
+    pub(crate) fn total(&self) -> usize {
+        match &self.select {
+            Select::Groups { keys, .. } => keys.len(),
+            Select::Bare(items) | Select::Distinct(items) => items.len(),
+            Select::Rows(_) => self.from.sides().len(),
         }
     }
 
@@ -236,58 +216,63 @@ impl Statement {
         with(&|other| other.limit = None);
         with(&|other| {
             if other.limit.is_none() {
-                other.order = Ordered::No;
+                other.order.clear();
             }
         });
         for at in 0..self.filters.len() {
             with(&|other| drop(other.filters.remove(at)));
-        }
-        if let From::Join { inner, on, tables, .. } = &self.from {
-            for side in 0..2 {
-                for at in 0..inner[side].len() {
-                    with(&|other| {
-                        if let From::Join { inner, .. } = &mut other.from {
-                            inner[side].remove(at);
-                        }
-                    });
-                }
+            for part in self.filters[at].parts().into_iter().filter(|part| part.is_condition()) {
+                with(&|other| other.filters[at] = part.clone());
             }
-            for at in 0..on.len() {
-                with(&|other| {
-                    if let From::Join { on, .. } = &mut other.from
-                        && on.len() > 1
-                    {
-                        on.remove(at);
-                    }
-                });
-            }
-            let table = tables[0].clone();
-            with(&|other| other.from = From::Table(table.clone()));
         }
-        let parts = match &self.select {
-            Select::Rows(parts) | Select::Distinct(parts) | Select::Windows(parts) => parts.len(),
+        self.smaller_joins(&mut with);
+        let items = match &self.select {
+            Select::Rows(items) | Select::Bare(items) | Select::Distinct(items) => items.len(),
             Select::Groups { keys, values } => keys.len() + values.len(),
         };
-        for at in 0..parts {
+        // Places of the order are those of what is selected.
+        for at in (0..items).filter(|_| self.order.is_empty()) {
             with(&|other| match &mut other.select {
-                Select::Rows(parts) => drop(parts.remove(at)),
-                Select::Distinct(parts) | Select::Windows(parts) if parts.len() > 1 => drop(parts.remove(at)),
+                Select::Rows(items) => drop(items.remove(at)),
+                Select::Bare(items) | Select::Distinct(items) if items.len() > 1 => drop(items.remove(at)),
                 Select::Groups { keys, .. } if at < keys.len() => drop(keys.remove(at)),
                 Select::Groups { keys, values } if values.len() > 1 => drop(values.remove(at - keys.len())),
                 _ => {}
             });
         }
-        with(&|other| other.select = Select::Rows(Vec::new()));
+        if self.order.is_empty() {
+            with(&|other| other.select = Select::Rows(Vec::new()));
+        }
         smaller
+    }
+
+    fn smaller_joins(&self, with: &mut dyn FnMut(&dyn Fn(&mut Self))) {
+        let From::Join { inner, on, tables, .. } = &self.from else { return };
+        for side in 0..2 {
+            for at in 0..inner[side].len() {
+                with(&|other| {
+                    if let From::Join { inner, .. } = &mut other.from {
+                        inner[side].remove(at);
+                    }
+                });
+            }
+        }
+        for at in 0..on.len() {
+            with(&|other| {
+                if let From::Join { on, .. } = &mut other.from
+                    && on.len() > 1
+                {
+                    on.remove(at);
+                }
+            });
+        }
+        if self.order.is_empty() && !self.has(&|part| matches!(part, Expr::Column { side, .. } if side == "b")) {
+            with(&|other| other.from = From::Table(tables[0].clone()));
+        }
     }
 }
 
 impl Limit {
-    fn any(random: &mut Random) -> Self {
-        let rows = [0, 1, 10, 100, 1000, 20_000][random.below(6) as usize];
-        Self { rows, offset: [0, 0, 3, 300, 1000][random.below(5) as usize] }
-    }
-
     fn sql(self) -> String {
         match self.offset {
             0 => format!(" LIMIT {}", self.rows),
@@ -297,13 +282,12 @@ impl Limit {
 }
 
 impl From {
-    /// The tables whose columns may be named, by their aliases.
-    fn sides<'a>(&self, left: &'a Table, right: &'a Table) -> Vec<(&'static str, &'a Table)> {
+    /// The aliases whose columns may be named.
+    pub(crate) fn sides(&self) -> &'static [&'static str] {
         match self {
-            Self::Table(_) => vec![("a", left)],
-            Self::Join { kind: Join::LeftSemi | Join::LeftAnti, .. } => vec![("a", left)],
-            Self::Join { kind: Join::RightSemi | Join::RightAnti, .. } => vec![("b", right)],
-            Self::Join { .. } => vec![("a", left), ("b", right)],
+            Self::Table(_) | Self::Join { kind: Join::LeftSemi | Join::LeftAnti, .. } => &["a"],
+            Self::Join { kind: Join::RightSemi | Join::RightAnti, .. } => &["b"],
+            Self::Join { .. } => &["a", "b"],
         }
     }
 
@@ -314,11 +298,9 @@ impl From {
         };
         let side = |number: usize, alias: &str| match &inner[number][..] {
             [] => format!("{} {alias}", tables[number]),
-            filters => {
-                format!("(SELECT * FROM {} {alias} WHERE {}) {alias}", tables[number], texts(filters).join(" AND "))
-            }
+            filters => format!("(SELECT * FROM {} {alias} WHERE {}) {alias}", tables[number], all_of(filters)),
         };
-        format!("{} {} {} ON {}", side(0, "a"), kind.sql(), side(1, "b"), texts(on).join(" AND "))
+        format!("{} {} {} ON {}", side(0, "a"), kind.sql(), side(1, "b"), all_of(on))
     }
 }
 
@@ -335,206 +317,8 @@ impl Join {
             Self::RightAnti => "RIGHT ANTI JOIN",
         }
     }
-
-    /// What tells its rows apart.
-    fn numbers(self) -> Vec<String> {
-        let numbers: &[&str] = match self {
-            Self::LeftSemi | Self::LeftAnti => &["a.id"],
-            Self::RightSemi | Self::RightAnti => &["b.id"],
-            _ => &["a.id", "b.id"],
-        };
-        numbers.iter().map(|&number| number.to_owned()).collect()
-    }
 }
 
-fn texts(parts: &[Part]) -> Vec<String> {
-    parts.iter().map(|part| part.sql.clone()).collect()
-}
-
-fn join(random: &mut Random, left: &Table, right: &Table) -> From {
-    let kinds = [Join::Inner, Join::Inner, Join::Left, Join::Right, Join::Full];
-    let others = [Join::LeftSemi, Join::LeftAnti, Join::RightSemi, Join::RightAnti];
-    let kind = if random.below(4) > 0 { kinds[random.below(5) as usize] } else { others[random.below(4) as usize] };
-    let portable = left.columns[1].kind.is_portable() && right.columns[1].kind.is_portable();
-    let operator = if random.below(12) == 0 { "IS NOT DISTINCT FROM" } else { "=" };
-    let mut on = vec![Part::of(format!("a.k {operator} b.k"), portable)];
-    let pairs = left.columns.iter().skip(2).flat_map(|a| right.columns.iter().skip(2).map(move |b| (a, b)));
-    let alike: Vec<_> =
-        pairs.filter(|(a, b)| a.kind.family() == b.kind.family() && a.kind.family() != "none").collect();
-    match random.below(6) {
-        0 if !alike.is_empty() => {
-            let (a, b) = alike[random.below(alike.len() as u32) as usize];
-            let operator = ["=", "<", ">="][random.below(3) as usize];
-            let portable = a.kind.is_portable() && b.kind.is_portable();
-            on.push(Part::of(format!("a.{} {operator} b.{}", a.name, b.name), portable));
-        }
-        1 => on.push(Part::new(format!("a.id % {} < b.id % 5", 2 + random.below(5)))),
-        _ => {}
-    }
-    let inner = [("a", left), ("b", right)].map(|side| match random.below(3) {
-        0 => vec![filter(random, &[side], &[])],
-        _ => Vec::new(),
-    });
-    From::Join { kind, tables: [left.name.clone(), right.name.clone()], inner, on }
-}
-
-/// A column of one of these tables, as it is named.
-fn column<'a>(random: &mut Random, sides: &[(&str, &'a Table)]) -> (String, &'a Column) {
-    let (alias, table) = sides[random.below(sides.len() as u32) as usize];
-    let column = &table.columns[random.below(table.columns.len() as u32) as usize];
-    (format!("{alias}.{}", column.name), column)
-}
-
-/// A condition on the rows of these tables, over subqueries of the others too.
-fn filter(random: &mut Random, sides: &[(&str, &Table)], others: &[Table]) -> Part {
-    match random.below(10) {
-        0 => {
-            let (one, other) = (filter(random, sides, others), filter(random, sides, &[]));
-            Part::of(format!("({} OR {})", one.sql, other.sql), one.portable && other.portable)
-        }
-        1 => {
-            let inner = filter(random, sides, &[]);
-            Part::of(format!("NOT ({})", inner.sql), inner.portable)
-        }
-        2 if !others.is_empty() => subquery(random, sides, others),
-        _ => comparison(random, sides),
-    }
-}
-
-fn comparison(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
-    let (name, column) = column(random, sides);
-    let portable = column.kind.is_portable();
-    if !column.kind.is_compared() {
-        let not = ["", "NOT "][random.below(2) as usize];
-        return match column.kind {
-            crate::types::Kind::List(..) if random.below(2) == 0 => {
-                Part::of(format!("array_length({name}) > {}", random.below(3)), false)
-            }
-            _ => Part::of(format!("{name} IS {not}NULL"), false),
-        };
-    }
-    let mut value = || column.kind.literal(column.number(random));
-    let (one, two, three) = (value(), value(), value());
-    match random.below(9) {
-        0 => Part::of(format!("{name} IS NULL"), portable),
-        1 => Part::of(format!("{name} IS NOT NULL"), portable),
-        2 => Part::of(format!("{name} BETWEEN {one} AND {two}"), portable),
-        3 => Part::of(format!("{name} IN ({one}, {two}, {three})"), portable),
-        4 => Part::of(format!("{name} NOT IN ({one}, {two})"), portable),
-        // Without the parentheses the parser takes a following AND into the operand.
-        5 => Part::of(format!("({name} IS DISTINCT FROM {one})"), portable),
-        _ => {
-            let operator = ["=", "<>", "<", "<=", ">", ">="][random.below(6) as usize];
-            Part::of(format!("{name} {operator} {one}"), portable)
-        }
-    }
-}
-
-/// A condition on what another table holds.
-fn subquery(random: &mut Random, sides: &[(&str, &Table)], others: &[Table]) -> Part {
-    let (alias, table) = sides[random.below(sides.len() as u32) as usize];
-    let other = &others[random.below(others.len() as u32) as usize];
-    let inner = filter(random, &[("s", other)], &[]);
-    let portable = inner.portable && table.columns[1].kind.is_portable() && other.columns[1].kind.is_portable();
-    let (name, condition) = (&other.name, &inner.sql);
-    let sql = match random.below(4) {
-        0 => format!("{alias}.k IN (SELECT s.k FROM {name} s WHERE {condition})"),
-        1 => format!("{alias}.k NOT IN (SELECT s.k FROM {name} s WHERE {condition} AND s.k IS NOT NULL)"),
-        2 => format!("EXISTS (SELECT 1 FROM {name} s WHERE s.k = {alias}.k AND {condition})"),
-        _ => format!("{alias}.id > (SELECT count(*) / 2 FROM {name} s WHERE {condition})"),
-    };
-    // Whole numbers divide as people expect in one of the two alone.
-    Part::of(sql.clone(), portable && !sql.contains(" / "))
-}
-
-/// What is selected, and whether an order of it leaves nothing open.
-fn select(random: &mut Random, sides: &[(&str, &Table)]) -> (Select, bool) {
-    let count = 1 + random.below(3);
-    match random.below(8) {
-        0 => {
-            let keys: Vec<Part> = (0..count).map(|_| key(random, sides)).collect();
-            (Select::Distinct(keys), true)
-        }
-        1 | 2 => {
-            let keys = (0..random.below(3)).map(|_| key(random, sides)).collect::<Vec<_>>();
-            let is_total = !keys.is_empty();
-            let values = (0..count).map(|_| aggregate(random, sides)).collect();
-            (Select::Groups { keys, values }, is_total)
-        }
-        3 => (Select::Windows((0..count).map(|_| window(random, sides)).collect()), true),
-        _ => (Select::Rows((0..count).map(|_| item(random, sides)).collect()), true),
-    }
-}
-
-/// A column that rows are grouped by.
-fn key(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
-    let (name, column) = column(random, sides);
-    match random.below(4) {
-        _ if !column.kind.is_compared() => Part::new(format!("{name} IS NULL")),
-        0 => Part::new(format!("{}.id % {}", sides[0].0, 2 + random.below(9))),
-        _ => Part::of(name, column.kind.is_portable()),
-    }
-}
-
-fn aggregate(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
-    let (name, column) = column(random, sides);
-    let portable = column.kind.is_portable();
-    match random.below(7) {
-        0 => Part::new("count(*)"),
-        1 => Part::of(format!("count({name})"), portable),
-        2 if column.kind.is_compared() => Part::of(format!("count(DISTINCT {name})"), portable),
-        3 | 4 if column.kind.is_number() => {
-            let whole = matches!(column.kind, crate::types::Kind::Int(_) | crate::types::Kind::UInt(_));
-            match whole {
-                true => Part::of(format!("CAST(sum({name}) AS BIGINT)"), portable),
-                false => Part::of(format!("sum({name})"), portable),
-            }
-        }
-        5 => Part::of(format!("first_value({name} ORDER BY {})", numbers(sides)), false),
-        _ if !column.kind.has_bounds() => Part::of(format!("count({name})"), portable),
-        _ => Part::of(format!("{}({name})", ["min", "max"][random.below(2) as usize]), portable),
-    }
-}
-
-/// The order in which no rows tie.
-fn numbers(sides: &[(&str, &Table)]) -> String {
-    let numbers = sides.iter().map(|(alias, _)| format!("{alias}.id NULLS FIRST"));
-    numbers.collect::<Vec<_>>().join(", ")
-}
-
-/// A function of a window in which no rows tie.
-fn window(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
-    let (name, column) = column(random, sides);
-    let portable = column.kind.is_portable();
-    let order = numbers(sides);
-    let partition = match random.below(2) {
-        0 => format!("PARTITION BY {}.id % 5 ", sides[0].0),
-        _ => String::new(),
-    };
-    let function = match random.below(5) {
-        0 => "row_number()".to_owned(),
-        1 => format!("lag({name})"),
-        2 => format!("first_value({name})"),
-        3 if column.kind.has_bounds() => format!("max({name})"),
-        _ => format!("count({name})"),
-    };
-    Part::of(format!("{function} OVER ({partition}ORDER BY {order})"), portable)
-}
-
-fn item(random: &mut Random, sides: &[(&str, &Table)]) -> Part {
-    let (name, column) = column(random, sides);
-    let portable = column.kind.is_portable();
-    match random.below(8) {
-        0 => {
-            let filter = comparison(random, sides);
-            Part::of(format!("CASE WHEN {} THEN {name} END", filter.sql), portable && filter.portable)
-        }
-        1 if column.kind.is_compared() && !column.kind.is_bytes() => {
-            let value = column.kind.literal(column.number(random));
-            Part::of(format!("coalesce({name}, {value})"), portable)
-        }
-        2 if matches!(column.kind, crate::types::Kind::Int(_)) => Part::of(format!("{name} + 1"), portable),
-        3 if matches!(column.kind, crate::types::Kind::Struct(_)) => Part::of(format!("{name}['x']"), false),
-        _ => Part::of(name, portable),
-    }
+fn all_of(filters: &[Expr]) -> String {
+    filters.iter().map(Expr::sql).collect::<Vec<_>>().join(" AND ")
 }

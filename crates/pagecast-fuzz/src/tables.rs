@@ -7,7 +7,11 @@ use pagecast_core::random::Random;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use crate::expr::{Expr, Operator};
+use crate::formats::Format;
+use crate::naive::{Rows, World};
 use crate::types::Kind;
+use crate::value::rows;
 
 /// A table, and its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,15 +19,15 @@ pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) layout: Layout,
     /// Rows of all files that it was made with: fewer files have the same rows as before.
-    rows: u32,
-    seed: u64,
+    pub(crate) rows: u32,
+    pub(crate) seed: u64,
     /// The first tells rows apart, the second is a key.
     pub(crate) columns: Vec<Column>,
     pub(crate) files: Vec<DataFile>,
 }
 
 /// How its files become a table.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) enum Layout {
     /// With the types that somebody declared, and, if they are so, rows in the order of the key.
     Declared { ordered: bool },
@@ -31,25 +35,35 @@ pub(crate) enum Layout {
     Folder,
     /// The same in folders of a column's values.
     Hive,
-    /// A Delta table, of which rows are deleted: those whose `id` leaves one of these remainders.
-    Delta { partitioned: bool, deleted: Vec<(u32, u32)> },
+    /// The same where a statement says what types all columns have.
+    DeclaredHive,
+    /// A Delta table, of which rows are deleted for which these conditions hold, one after the
+    /// other.
+    Delta { partitioned: bool, deleted: Vec<Expr> },
+    /// A table of another writer: the column that divides each file's rows, and conditions of
+    /// deletes behind so many files.
+    Written { format: Format, partitions: Vec<Option<String>>, deleted: Vec<(u32, Expr)> },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    low: i64,
-    domain: u32,
+    pub(crate) low: i64,
+    pub(crate) domain: u32,
     /// How many of a hundred are NULL.
     pub(crate) nulls: u32,
-    order: Order,
+    pub(crate) order: Order,
+    /// Some of its numbers.
+    pub(crate) some: Vec<i64>,
 }
 
 /// How values follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-enum Order {
+pub(crate) enum Order {
     Ascending,
+    /// In each row group of its file anew.
+    InGroups,
     Descending,
     /// Ascending, but for some rows.
     Nearly,
@@ -62,7 +76,8 @@ enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DataFile {
     pub(crate) name: String,
-    first: u32,
+    pub(crate) writer: Writer,
+    pub(crate) first: u32,
     pub(crate) rows: u32,
     pub(crate) row_group: u32,
     pub(crate) page: u32,
@@ -71,10 +86,31 @@ pub(crate) struct DataFile {
     pub(crate) snappy: bool,
     pub(crate) statistics: Statistics,
     pub(crate) offset_index: bool,
+    /// Whether it says that each row group is in the order of the key.
+    pub(crate) sorted: bool,
+    pub(crate) bloom: bool,
     /// The columns that it has, by name and in this order, and their types in it.
     pub(crate) columns: Vec<(String, Kind)>,
     /// In a hive.
     pub(crate) folder: Option<Folder>,
+    /// Whether it has the column of its folder as well.
+    pub(crate) with_folder: bool,
+}
+
+/// Whose program writes a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Writer {
+    /// Arrow's for Rust.
+    Own,
+    PyArrow,
+    /// With moments of 96 bits, and no word on types of Arrow.
+    PyArrowOfOld,
+    DuckDb,
+    Polars,
+    FastParquet,
+    /// No Parquet: Arrow's own format, and texts.
+    Feather,
+    Csv,
 }
 
 /// What a folder of a hive says of its rows.
@@ -103,8 +139,10 @@ pub(crate) enum Statistics {
     Truncated,
     /// In the fields that old writers filled.
     Old,
-    /// Rows are said to be sorted, and are not.
-    LiesAboutOrder,
+    /// Without the number of NULLs.
+    WithoutNulls,
+    /// None of texts.
+    NotOfTexts,
 }
 
 /// The column of a hive's folders.
@@ -118,10 +156,9 @@ impl Table {
             0..=4 | 8.. if for_joins => Layout::Declared { ordered: random.below(2) == 0 },
             0..=4 => Layout::Declared { ordered: random.below(2) == 0 },
             5..=7 => Layout::Folder,
-            8..=10 if key.is_of_delta() => Layout::Delta {
-                partitioned: random.below(2) == 0,
-                deleted: (0..random.below(3)).map(|at| (2 + random.below(9), at)).collect(),
-            },
+            8..=10 if key.is_of_delta() => {
+                Layout::Delta { partitioned: random.below(2) == 0, deleted: deletions(random) }
+            }
             _ => Layout::Hive,
         };
         // So many that joins are worth chunks, but for keys that would meet too often.
@@ -135,7 +172,24 @@ impl Table {
         let missing: Vec<_> =
             table.columns.iter().filter(is_missing).map(|of| (of.name.clone(), of.kind.clone())).collect();
         table.files[0].columns.extend(missing);
+        table.look(random);
         table
+    }
+
+    /// Keeps some values of each column in mind, so that statements name them.
+    pub(crate) fn look(&mut self, random: &mut Random) {
+        let columns = self.columns.iter().map(|column| {
+            let numbers = (0..4).filter_map(|_| {
+                let file = &self.files[random.below(self.files.len() as u32) as usize];
+                match file.folder {
+                    Some(folder) if column.name == FOLDER => folder.number(),
+                    _ if file.rows == 0 => None,
+                    _ => self.numbers(column, file)[random.below(file.rows) as usize],
+                }
+            });
+            Column { some: numbers.collect(), ..column.clone() }
+        });
+        self.columns = columns.collect();
     }
 
     fn cut(&self, random: &mut Random, for_joins: bool) -> Vec<DataFile> {
@@ -152,13 +206,11 @@ impl Table {
                 let first = number * share;
                 let page = 10 + random.below(90);
                 let all = [Statistics::OfChunks, Statistics::OfPages, Statistics::OfPages];
-                let odd = [Statistics::None, Statistics::Truncated, Statistics::Old, Statistics::LiesAboutOrder];
-                // DataFusion believes what a file says of its order, and so differs by itself. Of a
-                // hive it is not asked.
-                let odd = if self.layout == Layout::Hive { &odd[..3] } else { &odd[..] };
-                let statistics = if random.below(8) > 0 { &all[..] } else { odd };
+                let odd = [Statistics::None, Statistics::Truncated, Statistics::Old];
+                let statistics = if random.below(8) > 0 { all } else { odd };
                 DataFile {
                     name: format!("{number}.parquet"),
+                    writer: Writer::Own,
                     first,
                     rows: share.min(self.rows - first.min(self.rows)),
                     row_group: 20 + random.below(400),
@@ -168,6 +220,9 @@ impl Table {
                     snappy: !plain && random.below(2) == 0,
                     statistics: statistics[random.below(statistics.len() as u32) as usize],
                     offset_index: random.below(4) > 0,
+                    sorted: false,
+                    bloom: random.below(8) == 0,
+                    with_folder: false,
                     columns: self.columns_of_file(random, number),
                     folder: (self.layout == Layout::Hive)
                         .then(|| if number == 0 { Folder::Of(0) } else { folder(random) }),
@@ -227,18 +282,49 @@ impl Table {
             fields.push(Field::new(name, kind.arrow(), column.nulls > 0));
             columns.push(kind.array(&self.numbers(column, file))?);
         }
+        let of_folder = self.columns.iter().find(|column| file.with_folder && column.name == FOLDER);
+        if let Some((column, folder)) = of_folder.zip(file.folder) {
+            fields.push(Field::new(FOLDER, column.kind.arrow(), true));
+            columns.push(column.kind.array(&vec![folder.number(); file.rows as usize])?);
+        }
         batch(Arc::new(Schema::new(fields)), columns, file.rows)
     }
 
     /// All rows that are not deleted.
     pub(crate) fn all_rows(&self) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
-        for file in &self.files {
-            let rows = self.rows_of(file)?;
-            let left = (file.first..file.first + file.rows).map(|id| Some(!self.is_deleted(id)));
-            batches.push(arrow::compute::filter_record_batch(&rows, &left.collect())?);
+        for (at, file) in self.files.iter().enumerate() {
+            batches.push(self.rows_of(file)?);
+            match &self.layout {
+                Layout::Written { deleted, .. } => {
+                    let then = deleted.iter().filter(|(after, _)| self.is_after(*after, at));
+                    then.map(|(_, condition)| condition)
+                        .try_for_each(|condition| self.delete(&mut batches, condition))?;
+                }
+                Layout::Delta { deleted, .. } if at + 1 == self.files.len() => {
+                    deleted.iter().try_for_each(|condition| self.delete(&mut batches, condition))?;
+                }
+                _ => {}
+            }
         }
         Ok(batches)
+    }
+
+    /// Whether what comes after so many files comes after this one.
+    pub(crate) fn is_after(&self, files: u32, at: usize) -> bool {
+        (files as usize).min(self.files.len()) == at + 1
+    }
+
+    /// Leaves out the rows for which a condition holds.
+    fn delete(&self, batches: &mut [RecordBatch], condition: &Expr) -> Result<()> {
+        let names = self.columns.iter().map(|column| column.name.clone()).collect();
+        let all = Rows { names, rows: rows(batches)? };
+        let mut left = World::chosen("delta", &all, condition)?.into_iter().map(|is_chosen| Some(!is_chosen));
+        for batch in batches {
+            let left = left.by_ref().take(batch.num_rows()).collect();
+            *batch = arrow::compute::filter_record_batch(batch, &left)?;
+        }
+        Ok(())
     }
 
     /// Tables that lack a file, half of its rows, or a column that `sql` does not name, and files
@@ -265,6 +351,12 @@ impl Table {
             if self.files[at].statistics != Statistics::OfChunks {
                 with(&|other| other.files[at].statistics = Statistics::OfChunks);
             }
+            if self.files[at].bloom {
+                with(&|other| other.files[at].bloom = false);
+            }
+            if self.files[at].sorted {
+                with(&|other| other.files[at].sorted = false);
+            }
             if self.files[at].dictionary {
                 with(&|other| other.files[at].dictionary = false);
             }
@@ -283,11 +375,6 @@ impl Table {
         smaller
     }
 
-    fn is_deleted(&self, id: u32) -> bool {
-        let Layout::Delta { deleted, .. } = &self.layout else { return false };
-        deleted.iter().any(|&(by, remainder)| id % by == remainder)
-    }
-
     fn numbers(&self, column: &Column, file: &DataFile) -> Vec<Option<i64>> {
         let salt = column.name.bytes().fold(self.seed, |salt, byte| salt.wrapping_mul(31).wrapping_add(byte.into()));
         let scaled =
@@ -300,6 +387,10 @@ impl Table {
             let place = match column.order {
                 Order::Row => return Some(i64::from(row)),
                 Order::Ascending => scaled(row),
+                Order::InGroups => {
+                    let of_group = (row - file.first) % file.row_group;
+                    i64::from(of_group * column.domain / file.row_group)
+                }
                 Order::Descending => scaled(self.rows - 1 - row),
                 Order::Nearly if random.below(20) > 0 => scaled(row),
                 Order::Nearly | Order::Scattered => i64::from(random.below(column.domain)),
@@ -311,29 +402,45 @@ impl Table {
 }
 
 impl DataFile {
-    fn has(&self, column: &Column) -> bool {
+    pub(crate) fn has(&self, column: &Column) -> bool {
         self.columns.iter().any(|(name, _)| *name == column.name)
     }
 }
 
 impl Column {
-    fn any(random: &mut Random, name: String, kind: Kind) -> Self {
+    pub(crate) fn any(random: &mut Random, name: String, kind: Kind) -> Self {
         let (low, most) = kind.domain();
         let domain = [most, most.min(100), most.min(7)][random.below(3) as usize];
         let orders = [Order::Ascending, Order::Descending, Order::Nearly, Order::Scattered];
         let nulls = [0, 0, 5, 40, 100][random.below(5) as usize];
-        Self { name, kind, low, domain, nulls, order: orders[random.below(4) as usize] }
+        Self { name, kind, low, domain, nulls, order: orders[random.below(4) as usize], some: Vec::new() }
     }
 
     /// A number of one of its values, or of none that it has.
     pub(crate) fn number(&self, random: &mut Random) -> i64 {
-        self.low + i64::from(random.below(self.domain + self.domain / 8))
+        match self.some.len() as u32 {
+            some @ 1.. if random.below(2) == 0 => self.some[random.below(some) as usize],
+            _ => self.low + i64::from(random.below(self.domain + self.domain.div_ceil(8))),
+        }
+    }
+
+    /// It, in the table of this alias.
+    pub(crate) fn of(&self, side: &str) -> Expr {
+        Expr::Column { side: side.to_owned(), name: self.name.clone(), kind: self.kind.clone() }
     }
 }
 
 fn columns(random: &mut Random, layout: &Layout, key: &Kind, for_joins: bool) -> Vec<Column> {
     let id = Kind::Int(64);
-    let mut columns = vec![Column { name: "id".to_owned(), low: 0, domain: 1, nulls: 0, order: Order::Row, kind: id }];
+    let mut columns = vec![Column {
+        name: "id".to_owned(),
+        low: 0,
+        domain: 1,
+        nulls: 0,
+        order: Order::Row,
+        kind: id,
+        some: vec![0, 7],
+    }];
     let mut of_key = Column::any(random, "k".to_owned(), key.clone());
     of_key.domain = key.domain().1;
     of_key.nulls = [0, 0, 10][random.below(3) as usize];
@@ -356,6 +463,14 @@ fn columns(random: &mut Random, layout: &Layout, key: &Kind, for_joins: bool) ->
         columns.push(Column { nulls: 1, low: -1, domain: 5, ..column });
     }
     columns
+}
+
+fn deletions(random: &mut Random) -> Vec<Expr> {
+    let id = Expr::Column { side: "delta".to_owned(), name: "id".to_owned(), kind: Kind::Int(64) };
+    let of_rest = |random: &mut Random, rest: u32| {
+        id.clone().remainder(2 + i64::from(random.below(9))).compare(Operator::Equal, Expr::whole(i64::from(rest)))
+    };
+    (0..random.below(3)).map(|rest| of_rest(random, rest)).collect()
 }
 
 fn batch(schema: SchemaRef, columns: Vec<ArrayRef>, rows: u32) -> Result<RecordBatch> {

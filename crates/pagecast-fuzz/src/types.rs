@@ -6,16 +6,14 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
-use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float64Array, Int64Array,
-    ListArray, MapArray, StringArray, StructArray, new_null_array,
-};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use anyhow::{Context, Result};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use pagecast_core::random::Random;
 use serde::{Deserialize, Serialize};
+
+use crate::arrays::{FIXED, bytes, clock, day, entries, fields, float, hundredths, moment, text, uuid};
+use crate::expr::Expr;
+use crate::value::{Value, values};
 
 /// The type of a column.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,7 +35,17 @@ pub(crate) enum Kind {
     DateTime,
     Time(Unit),
     Timestamp(Unit, Zone),
+    /// Midnights and others of the years 1530 to 9930.
+    Age,
     Text(Container),
+    /// Whole numbers as people write them, whose order is another.
+    Digits,
+    /// Texts that files know to be UUIDs.
+    Uuid,
+    /// Texts that files know to be of few.
+    Enum,
+    /// So many months and five days, which files know to be an interval.
+    Interval,
     Bytes(Container),
     Duration(Unit),
     List(Many, Box<Kind>),
@@ -55,7 +63,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    fn arrow(self) -> TimeUnit {
+    pub(crate) fn arrow(self) -> TimeUnit {
         match self {
             Self::Seconds => TimeUnit::Second,
             Self::Millis => TimeUnit::Millisecond,
@@ -70,6 +78,7 @@ pub(crate) enum Zone {
     None,
     Utc,
     Berlin,
+    Tokyo,
 }
 
 /// How Arrow keeps texts and bytes.
@@ -79,6 +88,8 @@ pub(crate) enum Container {
     Large,
     View,
     Dictionary,
+    /// With codes of 8 bits, which pandas writes.
+    Small,
     /// Six bytes each; texts are plain then.
     Fixed,
 }
@@ -91,10 +102,6 @@ pub(crate) enum Many {
     /// Two values each.
     Two,
 }
-
-/// Days and seconds are spread, so that keys are neither all of one day nor of one second.
-const SECONDS: i64 = 977;
-const FIXED: usize = 6;
 
 impl Kind {
     /// Any type, nested ones included.
@@ -170,12 +177,18 @@ impl Kind {
     pub(crate) fn is_of_delta(&self) -> bool {
         match self {
             Self::UInt(_) | Self::DateTime | Self::Time(_) | Self::Duration(_) | Self::Bytes(_) => false,
-            Self::Map(_) | Self::Struct(_) | Self::Float { bits: 16, .. } => false,
+            Self::Map(_)
+            | Self::Struct(_)
+            | Self::Float { bits: 16, .. }
+            | Self::Age
+            | Self::Uuid
+            | Self::Enum
+            | Self::Interval => false,
             Self::Decimal { precision, .. } => *precision <= 38,
             Self::Timestamp(unit, zone) => (*unit, *zone) == (Unit::Micros, Zone::Utc),
             Self::Text(container) => *container == Container::Plain,
             Self::List(many, of) => *many == Many::Plain && of.is_of_delta(),
-            Self::Bool | Self::Int(_) | Self::Float { .. } | Self::Date => true,
+            Self::Bool | Self::Int(_) | Self::Float { .. } | Self::Date | Self::Digits => true,
         }
     }
 
@@ -199,6 +212,18 @@ impl Kind {
             other => other.clone(),
         };
         if random.below(2) == 0 { other } else { self.clone() }
+    }
+
+    /// A type that an older file of a table may have, which readers widen.
+    pub(crate) fn younger(&self, random: &mut Random) -> Self {
+        let unit = [Unit::Millis, Unit::Micros, Unit::Nanos][random.below(3) as usize];
+        match self {
+            Self::Int(64) => Self::Int([16, 32][random.below(2) as usize]),
+            &Self::Decimal { precision: 18, scale } => Self::Decimal { precision: 9, scale },
+            Self::Timestamp(_, zone) => Self::Timestamp(unit, if random.below(3) == 0 { Zone::None } else { *zone }),
+            Self::Text(_) => Self::Text([Container::Plain, Container::Dictionary][random.below(2) as usize]),
+            other => other.clone(),
+        }
     }
 
     /// The same as Arrow says it.
@@ -225,7 +250,14 @@ impl Kind {
             Self::Timestamp(unit, Zone::None) => DataType::Timestamp(unit.arrow(), None),
             Self::Timestamp(unit, Zone::Utc) => DataType::Timestamp(unit.arrow(), Some("UTC".into())),
             Self::Timestamp(unit, Zone::Berlin) => DataType::Timestamp(unit.arrow(), Some("+01:00".into())),
-            Self::Text(Container::Plain | Container::Fixed) => DataType::Utf8,
+            Self::Timestamp(unit, Zone::Tokyo) => DataType::Timestamp(unit.arrow(), Some("Asia/Tokyo".into())),
+            Self::Age => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::Text(Container::Plain | Container::Fixed)
+            | Self::Digits
+            | Self::Uuid
+            | Self::Enum
+            | Self::Interval => DataType::Utf8,
+            Self::Text(Container::Small) => DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
             Self::Text(Container::Large) => DataType::LargeUtf8,
             Self::Text(Container::View) => DataType::Utf8View,
             Self::Text(Container::Dictionary) => {
@@ -253,6 +285,9 @@ impl Kind {
     pub(crate) fn domain(&self) -> (i64, u32) {
         match self {
             Self::Bool => (0, 2),
+            Self::Age => (-110, 2100),
+            Self::Enum => (0, 20),
+            Self::Interval => (0, 40),
             Self::Int(8) => (-50, 100),
             Self::UInt(8) => (0, 200),
             // Coarse in 16 and 32 bits; a decimal of nine digits has scale 4 at most.
@@ -261,67 +296,6 @@ impl Kind {
             Self::Struct(of) => of.iter().map(Self::domain).min_by_key(|domain| domain.1).unwrap_or((0, 100)),
             _ => (-1000, 3000),
         }
-    }
-
-    /// The values of these numbers.
-    pub(crate) fn array(&self, numbers: &[Option<i64>]) -> Result<ArrayRef> {
-        let to = self.arrow();
-        let ints = |of: &dyn Fn(i64) -> i64| -> ArrayRef {
-            Arc::new(Int64Array::from_iter(numbers.iter().map(|number| number.map(of))))
-        };
-        Ok(match self {
-            Self::Bool => Arc::new(BooleanArray::from_iter(numbers.iter().map(|number| number.map(|n| n & 1 == 1)))),
-            Self::Int(_) | Self::UInt(_) => cast(&ints(&|n| n), &to)?,
-            Self::Float { odd, .. } => {
-                let values = numbers.iter().map(|number| number.map(|n| float(n, *odd)));
-                cast(&(Arc::new(Float64Array::from_iter(values)) as ArrayRef), &to)?
-            }
-            // Hundredths, where there are any.
-            &Self::Decimal { scale: 0, .. } => cast(&ints(&|n| n), &to)?,
-            Self::Decimal { .. } => {
-                let whole = cast(&ints(&|n| n), &DataType::Decimal128(30, 0))?;
-                cast(&as_hundredths(&whole)?, &to)?
-            }
-            Self::Date => cast(&cast(&ints(&|n| n), &DataType::Int32)?, &to)?,
-            Self::DateTime => cast(&ints(&|n| n * 86_400_000), &to)?,
-            Self::Time(_) => {
-                let seconds = cast(&ints(&|n| n.rem_euclid(86_400)), &DataType::Int32)?;
-                cast(&cast(&seconds, &DataType::Time32(TimeUnit::Second))?, &to)?
-            }
-            Self::Timestamp(unit, _) => {
-                let millis = cast(&ints(&|n| n * SECONDS), &DataType::Timestamp(TimeUnit::Second, None))?;
-                let in_unit = cast(&millis, &DataType::Timestamp(unit.arrow(), None))?;
-                // The zone says how it is shown, and not what it is.
-                cast(&cast(&in_unit, &DataType::Int64)?, &to)?
-            }
-            Self::Text(_) => {
-                let texts = numbers.iter().map(|number| number.map(text));
-                cast(&(Arc::new(StringArray::from_iter(texts)) as ArrayRef), &to)?
-            }
-            Self::Bytes(Container::Fixed) => {
-                let values = numbers.iter().map(|number| number.map(bytes));
-                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, FIXED as i32)?)
-            }
-            Self::Bytes(_) => {
-                let values: Vec<Option<Vec<u8>>> = numbers.iter().map(|number| number.map(bytes)).collect();
-                let values = BinaryArray::from_iter(values.iter().map(Option::as_deref));
-                cast(&(Arc::new(values) as ArrayRef), &to)?
-            }
-            Self::Duration(_) => cast(&ints(&|n| n * SECONDS), &to)?,
-            Self::List(Many::Two, of) => {
-                let inner: Vec<Option<i64>> = numbers.iter().flat_map(|&number| [number, None]).collect();
-                let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
-                let item = Arc::new(Field::new_list_field(of.arrow(), true));
-                Arc::new(FixedSizeListArray::try_new(item, 2, of.array(&inner)?, Some(valid))?)
-            }
-            Self::List(_, of) => cast(&list(of, numbers)?, &to)?,
-            Self::Map(of) => map(of, numbers)?,
-            Self::Struct(of) => {
-                let columns = of.iter().map(|kind| kind.array(numbers)).collect::<Result<Vec<_>>>()?;
-                let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
-                Arc::new(StructArray::try_new(fields(of), columns, Some(valid))?)
-            }
-        })
     }
 
     /// The value of a number in SQL.
@@ -338,26 +312,39 @@ impl Kind {
             Self::Date => cast_to(day(number), "DATE"),
             Self::DateTime => format!("arrow_cast('{}', 'Date64')", day(number)),
             Self::Time(_) => format!("arrow_cast('{}', '{}')", clock(number.rem_euclid(86_400)), self.arrow()),
-            Self::Timestamp(_, zone) => {
-                let seconds = number * SECONDS;
-                let moment = format!("{} {}", day(seconds.div_euclid(86_400)), clock(seconds.rem_euclid(86_400)));
-                match zone {
-                    Zone::None => cast_to(moment, "TIMESTAMP"),
-                    _ => format!("TIMESTAMPTZ '{moment}+00:00'"),
-                }
-            }
-            Self::Text(_) => format!("'{}'", text(number)),
+            Self::Timestamp(_, Zone::None) | Self::Age => cast_to(self.shown(number), "TIMESTAMP"),
+            Self::Timestamp(..) => format!("TIMESTAMPTZ '{}+00:00'", self.shown(number)),
+            Self::Text(_) | Self::Enum => format!("'{}'", text(number)),
+            Self::Digits => format!("'{number}'"),
+            Self::Uuid => format!("'{}'", uuid(number)),
             Self::Bytes(_) => {
                 let hex: String = bytes(number).iter().map(|byte| format!("{byte:02x}")).collect();
                 format!("X'{hex}'")
             }
-            Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_) => "NULL".to_owned(),
+            Self::Duration(_) | Self::Interval | Self::List(..) | Self::Map(_) | Self::Struct(_) => "NULL".to_owned(),
         }
+    }
+
+    /// A moment in SQL.
+    pub(crate) fn shown(&self, number: i64) -> String {
+        let seconds = moment(self, number);
+        format!("{} {}", day(seconds.div_euclid(86_400)), clock(seconds.rem_euclid(86_400)))
+    }
+
+    /// The value of a number.
+    pub(crate) fn value(&self, number: i64) -> Result<Value> {
+        values(&self.array(&[Some(number)])?)?.pop().context("no value")
+    }
+
+    /// The value of a number, as an expression.
+    pub(crate) fn expr(&self, number: i64) -> Expr {
+        let value = self.value(number).unwrap_or(Value::Null);
+        Expr::Literal { sql: self.literal(number), value, portable: self.is_portable() }
     }
 
     /// Whether values have an order in SQL, by which they are compared.
     pub(crate) fn is_compared(&self) -> bool {
-        !matches!(self, Self::Duration(_) | Self::List(..) | Self::Map(_) | Self::Struct(_))
+        !matches!(self, Self::Duration(_) | Self::Interval | Self::List(..) | Self::Map(_) | Self::Struct(_))
     }
 
     /// Whether it is bytes, whose literals DataFusion compares with some Arrow types of them only.
@@ -369,13 +356,15 @@ impl Kind {
     pub(crate) fn is_portable(&self) -> bool {
         !matches!(
             self,
-            Self::Float { odd: true, .. }
+            Self::Float { bits: 16, .. }
                 | Self::Decimal { precision: 39.., .. }
                 | Self::Duration(_)
+                | Self::Interval
                 | Self::Map(_)
                 | Self::DateTime
                 | Self::Time(_)
-                | Self::Timestamp(_, Zone::Utc | Zone::Berlin)
+                | Self::Timestamp(_, Zone::Utc | Zone::Berlin | Zone::Tokyo)
+                | Self::Timestamp(Unit::Nanos, _)
                 // Parquet has no seconds, and DuckDB does not read Arrow's note of them.
                 | Self::Timestamp(Unit::Seconds, _)
                 | Self::Bytes(_)
@@ -384,10 +373,14 @@ impl Kind {
         )
     }
 
-    /// Whether one of its values is the smallest: DataFusion's `min` and `max` take NaN or leave
-    /// it, by the order in which rows come.
+    /// Whether it has `min` and `max`.
     pub(crate) fn has_bounds(&self) -> bool {
-        self.is_compared() && !matches!(self, Self::Bool | Self::Float { odd: true, .. })
+        self.is_compared() && *self != Self::Bool
+    }
+
+    /// Whether it is a text to SQL.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Digits | Self::Uuid | Self::Enum)
     }
 
     /// Whether the empty text may be among the values.
@@ -416,97 +409,12 @@ impl Kind {
             Self::Date => "date",
             Self::DateTime => "datetime",
             Self::Time(_) => "time",
-            Self::Timestamp(_, Zone::None) => "timestamp",
+            Self::Timestamp(_, Zone::None) | Self::Age => "timestamp",
             Self::Timestamp(..) => "moment",
-            Self::Text(_) => "text",
+            Self::Text(_) | Self::Enum => "text",
+            Self::Digits => "digits",
+            Self::Uuid => "uuid",
             _ => "none",
         }
     }
-}
-
-fn fields(of: &[Kind]) -> Fields {
-    of.iter().zip(["x", "y", "z"]).map(|(kind, name)| Field::new(name, kind.arrow(), true)).collect()
-}
-
-/// 1234 as 12.34.
-fn as_hundredths(whole: &ArrayRef) -> Result<ArrayRef> {
-    let data = whole.to_data().into_builder().data_type(DataType::Decimal128(30, 2)).build()?;
-    Ok(arrow::array::make_array(data))
-}
-
-/// Lists of up to three values; some are empty, and some values in them are NULL.
-fn list(of: &Kind, numbers: &[Option<i64>]) -> Result<ArrayRef> {
-    let length = |number: &Option<i64>| number.map_or(0, |n| n.rem_euclid(4) as usize);
-    let inner: Vec<Option<i64>> = numbers
-        .iter()
-        .flat_map(|number| (0..length(number)).map(|at| number.filter(|n| (n + at as i64) % 7 != 0)))
-        .collect();
-    let values = if inner.is_empty() { new_null_array(&of.arrow(), 0) } else { of.array(&inner)? };
-    let offsets = OffsetBuffer::from_lengths(numbers.iter().map(length));
-    let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
-    let field = Arc::new(Field::new_list_field(of.arrow(), true));
-    Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(valid))?))
-}
-
-/// One entry each, or none.
-fn map(of: &Kind, numbers: &[Option<i64>]) -> Result<ArrayRef> {
-    let with_entry = |number: &Option<i64>| number.is_some_and(|n| n % 5 != 0);
-    let inner: Vec<Option<i64>> = numbers.iter().copied().filter(with_entry).collect();
-    let keys = StringArray::from_iter_values(inner.iter().map(|number| text(number.unwrap_or(0))));
-    let DataType::Struct(parts) = entries(of).data_type().clone() else { bail!("a map of no entries") };
-    let entries_array = StructArray::try_new(parts, vec![Arc::new(keys), of.array(&inner)?], None)?;
-    let offsets = OffsetBuffer::from_lengths(numbers.iter().map(|number| usize::from(with_entry(number))));
-    let valid = NullBuffer::from_iter(numbers.iter().map(Option::is_some));
-    Ok(Arc::new(MapArray::try_new(entries(of), offsets, entries_array, Some(valid), false)?))
-}
-
-fn entries(of: &Kind) -> Arc<Field> {
-    let parts = vec![Field::new("key", DataType::Utf8, false), Field::new("value", of.arrow(), true)];
-    Arc::new(Field::new("entries", DataType::Struct(parts.into()), false))
-}
-
-/// Quarters, so that sums are exact in any order; or what floats have beside numbers.
-fn float(number: i64, odd: bool) -> f64 {
-    match number.rem_euclid(23) {
-        0 if odd => f64::NAN,
-        1 if odd => -0.0,
-        2 if odd => f64::INFINITY,
-        3 if odd => f64::NEG_INFINITY,
-        4 if odd => 0.0,
-        _ => number as f64 / 4.0,
-    }
-}
-
-fn hundredths(number: i64) -> String {
-    let sign = if number < 0 { "-" } else { "" };
-    format!("{sign}{}.{:02}", number.abs() / 100, number.abs() % 100)
-}
-
-/// Texts whose order is that of the numbers. Statistics may have their beginning alone, and some
-/// are empty or not ASCII.
-fn text(number: i64) -> String {
-    match number {
-        ..=-990 => String::new(),
-        1900.. => format!("ключ {number:05}"),
-        _ => format!("name of a thing {:05}", number + 10_000),
-    }
-}
-
-/// Six bytes, of which the first is beyond 127 for half of them.
-fn bytes(number: i64) -> Vec<u8> {
-    let from_0 = (number + 0x0800_0000) as u64;
-    (from_0 << 20).to_be_bytes()[8 - FIXED..].to_vec()
-}
-
-/// The day so many days after 1970 began.
-fn day(days: i64) -> String {
-    let days = Int64Array::from(vec![days]);
-    let text = cast(&days, &DataType::Int32)
-        .and_then(|days| cast(&days, &DataType::Date32))
-        .and_then(|days| arrow::util::display::array_value_to_string(&days, 0));
-    text.unwrap_or_default()
-}
-
-fn clock(seconds: i64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }

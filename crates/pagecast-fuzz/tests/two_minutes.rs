@@ -14,6 +14,9 @@ async fn pagecast_answers_as_its_peers_do() {
         statements: None,
         time: Some(Duration::from_secs(120)),
         python: std::env::var("PAGECAST_PYTHON").ok(),
+        format: None,
+        kind: None,
+        shrinking: Duration::from_secs(20),
         folder: folder.path().to_owned(),
     };
     let report = find(&options, |_| ()).await.unwrap();
