@@ -1,4 +1,4 @@
-//! A column of moments beside a literal that is finer than it, or beyond what it can hold.
+//! A column of moments or days beside a literal that is finer than it, or beyond what it can hold.
 //!
 //! DataFusion 55.2 casts the literal to the column's unit, which cuts it: `t = '..00.0000015'` then
 //! finds the microsecond before, and `t < '..'` leaves it out. Or it casts the column to the
@@ -8,8 +8,6 @@
 //!
 //! The file goes when DataFusion rounds such a literal by its operator.
 
-use std::sync::Arc;
-
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -17,7 +15,7 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, cast, lit};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 use crate::compares;
@@ -33,13 +31,16 @@ impl FunctionRewrite for Instants {
 
     fn rewrite(&self, expr: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
         let column = |expr: &Expr| match (expr, expr.get_type(schema)) {
-            (_, Ok(DataType::Timestamp(unit, zone))) if Literal::of(expr).is_none() => Some(Column { unit, zone }),
+            (_, Ok(kind @ (DataType::Timestamp(..) | DataType::Date32))) if Literal::of(expr).is_none() => {
+                Some(Column { kind })
+            }
             _ => None,
         };
         let new = match &expr {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => match (column(left), column(right)) {
                 (Some(of), None) => of.compare(left, *op, right),
                 (None, Some(of)) => op.swap().and_then(|op| of.compare(right, op, left)),
+                (Some(one), Some(other)) if compares(*op) => in_one_unit((left, one), *op, (right, other)),
                 _ => None,
             },
             Expr::Between(between) => column(&between.expr).and_then(|of| of.between(between)),
@@ -50,7 +51,21 @@ impl FunctionRewrite for Instants {
     }
 }
 
-/// A moment in nanoseconds since 1970, in UTC.
+/// A day beside a moment is that day's midnight, in the moment's unit. DataFusion makes nanoseconds
+/// of both.
+fn in_one_unit((left, one): (&Expr, Column), op: Operator, (right, other): (&Expr, Column)) -> Option<Expr> {
+    match (&one.kind, &other.kind) {
+        (DataType::Timestamp(..), DataType::Date32) => {
+            Some(binary_expr(left.clone(), op, cast(right.clone(), one.kind)))
+        }
+        (DataType::Date32, DataType::Timestamp(..)) => {
+            Some(binary_expr(cast(left.clone(), other.kind), op, right.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// A moment in nanoseconds since 1970, in UTC: of a day its midnight.
 struct Literal(i128);
 
 impl Literal {
@@ -74,19 +89,20 @@ impl Literal {
             ScalarValue::TimestampMillisecond(count, _) => (*count, TimeUnit::Millisecond),
             ScalarValue::TimestampMicrosecond(count, _) => (*count, TimeUnit::Microsecond),
             ScalarValue::TimestampNanosecond(count, _) => (*count, TimeUnit::Nanosecond),
+            ScalarValue::Date32(days) => return Some(Self(i128::from((*days)?) * DAY)),
             _ => return None,
         };
         Some(Self(i128::from(count?) * nanoseconds(unit)))
     }
 
     /// [`of`](Self::of), or a text beside a column, as finely as it says.
-    fn beside(expr: &Expr, is_zoned: bool) -> Option<Self> {
+    fn beside(expr: &Expr, column: &DataType) -> Option<Self> {
         if let Some(literal) = Self::of(expr) {
             return Some(literal);
         }
-        let Expr::Literal(text, _) = expr else { return None };
+        let (Expr::Literal(text, _), DataType::Timestamp(_, zone)) = (expr, column) else { return None };
         text.try_as_str().flatten()?;
-        let moment = |unit| text.cast_to(&DataType::Timestamp(unit, is_zoned.then(|| "UTC".into())));
+        let moment = |unit| text.cast_to(&DataType::Timestamp(unit, zone.clone()));
         Self::of_value(&moment(TimeUnit::Nanosecond).or_else(|_| moment(TimeUnit::Microsecond)).ok()?)
     }
 }
@@ -100,10 +116,12 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
     }
 }
 
-/// The type of a column.
+/// Nanoseconds of a day.
+const DAY: i128 = 86_400_000_000_000;
+
+/// A column of moments or of days.
 struct Column {
-    unit: TimeUnit,
-    zone: Option<Arc<str>>,
+    kind: DataType,
 }
 
 /// Where a literal lies among the values that a column can have.
@@ -118,20 +136,34 @@ enum Place {
 
 impl Column {
     fn place(&self, literal: &Literal) -> Place {
-        let step = nanoseconds(self.unit);
+        let step = match &self.kind {
+            DataType::Timestamp(unit, _) => nanoseconds(*unit),
+            _ => DAY,
+        };
         let (whole, rest) = (literal.0.div_euclid(step), literal.0.rem_euclid(step));
-        let Ok(count) = i64::try_from(whole) else {
-            return if whole < 0 { Place::BeforeAll } else { Place::BehindAll };
-        };
-        let (count, zone) = (Some(count), self.zone.clone());
-        let value = match self.unit {
-            TimeUnit::Second => ScalarValue::TimestampSecond(count, zone),
-            TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(count, zone),
-            TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(count, zone),
-            TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(count, zone),
-        };
-        let value = Expr::Literal(value, None);
-        if rest == 0 { Place::At(value) } else { Place::Behind(value) }
+        let value = i64::try_from(whole).ok().and_then(|count| self.value(count));
+        match value.map(|value| Expr::Literal(value, None)) {
+            Some(value) if rest == 0 => Place::At(value),
+            Some(value) => Place::Behind(value),
+            None if whole < 0 => Place::BeforeAll,
+            None => Place::BehindAll,
+        }
+    }
+
+    fn value(&self, count: i64) -> Option<ScalarValue> {
+        Some(match &self.kind {
+            DataType::Timestamp(TimeUnit::Second, zone) => ScalarValue::TimestampSecond(Some(count), zone.clone()),
+            DataType::Timestamp(TimeUnit::Millisecond, zone) => {
+                ScalarValue::TimestampMillisecond(Some(count), zone.clone())
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+                ScalarValue::TimestampMicrosecond(Some(count), zone.clone())
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+                ScalarValue::TimestampNanosecond(Some(count), zone.clone())
+            }
+            _ => ScalarValue::Date32(Some(i32::try_from(count).ok()?)),
+        })
     }
 
     fn compare(&self, column: &Expr, op: Operator, literal: &Expr) -> Option<Expr> {
@@ -139,7 +171,7 @@ impl Column {
         if !compares(op) {
             return None;
         }
-        let place = self.place(&Literal::beside(literal, self.zone.is_some())?);
+        let place = self.place(&Literal::beside(literal, &self.kind)?);
         let with = |op, value| binary_expr(column.clone(), op, value);
         // NULL beside anything is NULL.
         let always = |holds| with(if holds { Eq } else { NotEq }, column.clone());
@@ -167,7 +199,7 @@ impl Column {
     fn in_list(&self, of: &InList) -> Option<Expr> {
         let mut list = Vec::new();
         for item in &of.list {
-            match Literal::beside(item, self.zone.is_some()).map(|literal| self.place(&literal)) {
+            match Literal::beside(item, &self.kind).map(|literal| self.place(&literal)) {
                 Some(Place::At(value)) => list.push(value),
                 Some(_) => {}
                 None if matches!(item, Expr::Literal(value, _) if value.is_null()) => list.push(item.clone()),

@@ -6,8 +6,8 @@
 //!
 //! | module | what is wrong without it |
 //! |---|---|
+//! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
-//! | `date_bin` | it is NULL before 1678 and after 2261 |
 //! | `floats` | NaN has a sign, and -0 is not in a set of literals |
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
@@ -22,8 +22,8 @@
 //! | `widening` | a folder of files whose columns grew is refused |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
+mod bins;
 mod casts;
-mod date_bin;
 pub mod floats;
 pub mod footer;
 mod guards;
@@ -73,7 +73,9 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
         .with_session_id(state.session_id().to_owned())
         .with_physical_optimizer_rules(rules)
         .build();
-    state.register_udf(Arc::new(date_bin::function()))?;
+    for function in bins::functions() {
+        state.register_udf(Arc::new(function))?;
+    }
     state.register_function_rewrite(Arc::new(floats::BothZeros))?;
     state.register_function_rewrite(Arc::new(instants::Instants))?;
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;

@@ -119,7 +119,7 @@ async fn a_literal_finer_than_its_column_is_not_cut() {
     let micros: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![Some(0), Some(1), Some(2), None]));
     write(&folder.path().join("0.parquet"), &[micros], WriterProperties::builder());
     for nanoseconds in [-1i64, 0, 500, 1_000, 1_500, 2_000, 2_500] {
-        let literal = format!("arrow_cast({nanoseconds}, 'Timestamp(Nanosecond, None)')");
+        let literal = format!("arrow_cast(CAST({nanoseconds} AS BIGINT), 'Timestamp(Nanosecond, None)')");
         let text = format!("'{}'", chrono::DateTime::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%S%.9f"));
         let holds: [(&str, fn(i64, i64) -> bool); 6] = [
             ("=", |a, b| a == b),
@@ -146,6 +146,39 @@ async fn a_literal_finer_than_its_column_is_not_cut() {
     for (filter, right) in [("x < '9999-12-31'", "1"), ("x > '9999-12-31'", "0"), ("NOT (x = '9999-12-31')", "1")] {
         let count = ask(nanos.path(), &format!("SELECT count(*) FROM t WHERE {filter}")).await;
         assert_eq!(count, [right], "{filter}");
+    }
+}
+
+/// Days and moments of all years beside each other, beside literals, and in bins.
+#[tokio::test]
+async fn years_that_are_no_nanoseconds_are_years() {
+    let folder = tempfile::tempdir().unwrap();
+    let micros = |text: &str| text.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_micros();
+    let moments = ["9999-12-31T01:02:03Z", "2024-05-01T00:00:00Z", "1500-01-02T00:00:00Z"].map(micros);
+    write(
+        &folder.path().join("0.parquet"),
+        &[Arc::new(TimestampMicrosecondArray::from(moments.to_vec()))],
+        WriterProperties::builder(),
+    );
+    for (expr, right) in [
+        ("date_trunc('month', x)", ["9999-12-01T00:00:00", "2024-05-01T00:00:00", "1500-01-01T00:00:00"]),
+        ("date_trunc('week', x)", ["9999-12-27T00:00:00", "2024-04-29T00:00:00", "1500-01-01T00:00:00"]),
+        ("date_trunc('hour', x)", ["9999-12-31T01:00:00", "2024-05-01T00:00:00", "1500-01-02T00:00:00"]),
+        ("date_bin(INTERVAL '1 day', x)", ["9999-12-31T00:00:00", "2024-05-01T00:00:00", "1500-01-02T00:00:00"]),
+    ] {
+        assert_eq!(ask(folder.path(), &format!("SELECT {expr} FROM t")).await, right, "{expr}");
+    }
+    for (filter, right) in [
+        ("x >= DATE '9999-12-31'", 1),
+        ("x = DATE '2024-05-01'", 1),
+        ("x::date = x", 2),
+        ("x::date <= x", 3),
+        ("x::date < TIMESTAMP '2024-05-01 12:00:00'", 2),
+        ("x::date = TIMESTAMP '2024-05-01 12:00:00'", 0),
+        ("x < '9999-12-31'", 2),
+    ] {
+        let count = ask(folder.path(), &format!("SELECT count(*) FROM t WHERE {filter}")).await;
+        assert_eq!(count, [right.to_string()], "{filter}");
     }
 }
 

@@ -164,6 +164,9 @@ fn parts_never_do_what_architecture_says() {
         let unsafe_code = words(&code(&file)).contains("unsafe");
         assert!(!unsafe_code || file.ends_with("heap_unsafe.rs"), "{}", file.display());
     }
+    // Knows a pool, a host, a statement of ours.
+    assert!(!of("crates/pagecast-corrections").iter().any(|name| name.starts_with("pagecast")));
+    never("crates/pagecast-corrections/src", &["unsafe", "println"]);
     never("crates/pagecast-fuzz/src", &["unsafe"]);
     never("crates/pagecast-server/src", &["println", "eprintln", "stdout", "stderr", "clap", "unsafe"]);
     // Is depended on.

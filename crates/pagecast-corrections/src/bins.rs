@@ -1,34 +1,41 @@
-//! `date_bin` of moments that are no nanoseconds: years before 1678 and after 2261.
+//! `date_bin` and `date_trunc` of moments that are no nanoseconds: years before 1678 and after 2261.
 //!
-//! DataFusion 55.2 computes in nanoseconds of 64 bits whatever the unit of the column is, and gives
-//! NULL where they end. Such rows, which are few, are computed again. The file goes when `date_bin`
-//! computes in the unit of its column.
+//! DataFusion 55.2 computes in nanoseconds of 64 bits whatever the unit of the column is. Where they
+//! end, `date_bin` is NULL and `date_trunc` fails. Then, and only then, they are computed here. The
+//! file goes when both compute in the unit of their column.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes::{
-    DataType, IntervalMonthDayNano, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
+    DataType, FieldRef, IntervalMonthDayNano, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampSecondType,
 };
 use chrono::{DateTime, Datelike, Months, Utc};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::functions::datetime::date_bin;
+use datafusion::functions::datetime::{date_bin, date_trunc};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
 
-/// The function in the place of DataFusion's.
-pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::new_from_impl(DateBin { inner: date_bin() })
+/// The functions in the place of DataFusion's.
+pub(crate) fn functions() -> [ScalarUDF; 2] {
+    [date_bin(), date_trunc()].map(|inner| ScalarUDF::new_from_impl(OfAllYears { inner }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct DateBin {
+struct OfAllYears {
     inner: Arc<ScalarUDF>,
 }
 
-impl ScalarUDFImpl for DateBin {
+impl ScalarUDFImpl for OfAllYears {
     fn name(&self) -> &str {
         self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
     }
 
     fn signature(&self) -> &Signature {
@@ -37,6 +44,10 @@ impl ScalarUDFImpl for DateBin {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         self.inner.return_type(arguments)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
@@ -49,32 +60,32 @@ impl ScalarUDFImpl for DateBin {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let (rows, given) = (args.number_rows, args.args.clone());
-        let binned = self.inner.invoke_with_args(args)?;
-        let Some(bins) = Bins::of(&given) else { return Ok(binned) };
+        let found = self.inner.invoke_with_args(args);
         let is_constant = matches!(given[1], ColumnarValue::Scalar(_));
         let rows = if is_constant { 1 } else { rows };
-        let (moments, found) = (given[1].to_array(rows)?, binned.to_array(rows)?);
-        if found.null_count() == moments.null_count() {
-            return Ok(binned);
+        let Some(bins) = Bins::of(&given) else { return found };
+        let moments = given[1].to_array(rows)?;
+        match &found {
+            Ok(binned) if binned.to_array(rows)?.null_count() == moments.null_count() => return found,
+            _ => {}
         }
-        let repaired: ArrayRef = match moments.data_type() {
-            DataType::Timestamp(TimeUnit::Second, _) => {
-                bins.repair::<TimestampSecondType>(&moments, &found, 1_000_000_000)?
-            }
+        let binned: ArrayRef = match moments.data_type() {
+            DataType::Timestamp(TimeUnit::Second, _) => bins.all::<TimestampSecondType>(&moments, 1_000_000_000)?,
             DataType::Timestamp(TimeUnit::Millisecond, _) => {
-                bins.repair::<TimestampMillisecondType>(&moments, &found, 1_000_000)?
+                bins.all::<TimestampMillisecondType>(&moments, 1_000_000)?
             }
-            DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                bins.repair::<TimestampMicrosecondType>(&moments, &found, 1_000)?
-            }
-            _ => found,
+            DataType::Timestamp(TimeUnit::Microsecond, _) => bins.all::<TimestampMicrosecondType>(&moments, 1_000)?,
+            _ => return found,
         };
         Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&repaired, 0)?),
-            false => ColumnarValue::Array(repaired),
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&binned, 0)?),
+            false => ColumnarValue::Array(binned),
         })
     }
 }
+
+/// Nanoseconds of a day.
+const DAY: i128 = 86_400_000_000_000;
 
 /// Bins as wide as `stride`, from `origin` on, in nanoseconds since 1970.
 struct Bins {
@@ -83,7 +94,7 @@ struct Bins {
 }
 
 impl Bins {
-    /// Those that the arguments say, if they are of moments.
+    /// Those that the arguments of a function say, if they are of moments.
     fn of(arguments: &[ColumnarValue]) -> Option<Self> {
         let stride = match &arguments[0] {
             ColumnarValue::Scalar(ScalarValue::IntervalMonthDayNano(stride)) => (*stride)?,
@@ -91,6 +102,7 @@ impl Bins {
                 let stride = (*stride)?;
                 IntervalMonthDayNano::new(0, stride.days, i64::from(stride.milliseconds) * 1_000_000)
             }
+            ColumnarValue::Scalar(word) => return Self::called(word.try_as_str().flatten()?),
             _ => return None,
         };
         let origin = match arguments.get(2) {
@@ -101,30 +113,35 @@ impl Bins {
         Some(Self { stride, origin })
     }
 
-    /// The bins that were `found`, and those of moments for which none was.
-    fn repair<T: ArrowPrimitiveType<Native = i64>>(
-        &self,
-        moments: &ArrayRef,
-        found: &ArrayRef,
-        unit: i128,
-    ) -> Result<ArrayRef> {
-        let (moments, found) = (moments.as_primitive::<T>(), found.as_primitive::<T>());
-        let mut all = Vec::with_capacity(found.len());
-        for row in 0..found.len() {
-            all.push(match (found.is_valid(row), moments.is_valid(row)) {
-                (true, _) => Some(found.value(row)),
-                (false, false) => None,
-                (false, true) => Some(self.bin(moments.value(row), unit)?),
-            });
-        }
-        Ok(Arc::new(PrimitiveArray::<T>::from_iter(all).with_data_type(found.data_type().clone())))
+    /// Those of a word of `date_trunc`. A week begins on Monday, and 1970 on a Thursday.
+    fn called(word: &str) -> Option<Self> {
+        let (months, days, nanoseconds, origin) = match word.to_ascii_lowercase().as_str() {
+            "year" => (12, 0, 0, 0),
+            "quarter" => (3, 0, 0, 0),
+            "month" => (1, 0, 0, 0),
+            "week" => (0, 7, 0, -3),
+            "day" => (0, 1, 0, 0),
+            "hour" => (0, 0, 3_600_000_000_000, 0),
+            "minute" => (0, 0, 60_000_000_000, 0),
+            "second" => (0, 0, 1_000_000_000, 0),
+            "millisecond" => (0, 0, 1_000_000, 0),
+            "microsecond" => (0, 0, 1_000, 0),
+            _ => return None,
+        };
+        Some(Self { stride: IntervalMonthDayNano::new(months, days, nanoseconds), origin: origin * DAY })
+    }
+
+    /// The bins of these moments, of which one has so many nanoseconds.
+    fn all<T: ArrowPrimitiveType<Native = i64>>(&self, moments: &ArrayRef, unit: i128) -> Result<ArrayRef> {
+        let bins = moments.as_primitive::<T>().try_unary::<_, T, DataFusionError>(|moment| self.bin(moment, unit))?;
+        Ok(Arc::new(bins.with_data_type(moments.data_type().clone())))
     }
 
     fn bin(&self, moment: i64, unit: i128) -> Result<i64> {
         let nanoseconds = i128::from(moment) * unit;
         let begin = match self.stride.months {
             0 => {
-                let stride = i128::from(self.stride.days) * 86_400_000_000_000 + i128::from(self.stride.nanoseconds);
+                let stride = i128::from(self.stride.days) * DAY + i128::from(self.stride.nanoseconds);
                 let stride = stride.max(1);
                 Some(self.origin + (nanoseconds - self.origin).div_euclid(stride) * stride)
             }
