@@ -7,15 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::MemTable;
-use datafusion::datasource::file_format::parquet::ParquetFormat;
-use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
-use datafusion::prelude::{SessionConfig, SessionContext, col};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
 use pagecast::{Pool, PoolOptions};
 use pagecast_core::policy::PolicySpec;
@@ -25,8 +22,8 @@ use pagecast_sql::tables::{Found, discover};
 use pagecast_sql::{Options, Place};
 use serde::{Deserialize, Serialize};
 
-use crate::tables::{FOLDER, Folder, Layout, Table};
-use crate::types::Kind;
+use crate::declared::{declaration, declared};
+use crate::tables::{Folder, Layout, Table};
 use crate::value::texts;
 
 /// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
@@ -44,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Setting {
     /// Whether it is opened as the command opens it, and not put together here.
-    door: bool,
+    pub(crate) door: bool,
     delivery: Ordering,
     policy: String,
     pool: u64,
@@ -276,20 +273,21 @@ impl Engine {
         engine.closed = opened.closed.iter().map(|closed| format!("{:#}", closed.fault)).collect();
         for table in tables {
             let folder = folder.join(&table.name);
-            match &table.layout {
-                Layout::DeclaredHive => {
-                    engine.ctx.deregister_table(table.name.as_str())?;
-                    let made = engine.ctx.sql(&declaration(table, &folder)).await;
-                    if let Err(error) = made {
+            if !matches!(table.layout, Layout::Declared { .. } | Layout::DeclaredHive) {
+                continue;
+            }
+            engine.ctx.deregister_table(table.name.as_str())?;
+            match declaration(table, &folder) {
+                Some(sql) => {
+                    if let Err(error) = engine.ctx.sql(&sql).await {
                         engine.closed.push(error.to_string());
                     }
                 }
-                Layout::Declared { ordered } => {
-                    engine.ctx.deregister_table(table.name.as_str())?;
-                    let declared = declared(table.schema(), &folder, *ordered)?;
+                None => {
+                    let is_ordered = table.layout == Layout::Declared { ordered: true };
+                    let declared = declared(table.schema(), &folder, is_ordered)?;
                     engine.ctx.register_table(table.name.as_str(), Arc::new(declared))?;
                 }
-                _ => {}
             }
         }
         engine._opened = Some(opened);
@@ -354,7 +352,9 @@ impl Engine {
 
     fn failed(&self, error: &str) -> Outcome {
         let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
-        let is_left_out = error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
+        // A column of intervals may be refused by name.
+        let is_interval = error.contains("INTERVAL") || error.contains("interval");
+        let is_left_out = is_interval || error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
         let is_expected = self.has_limit && is_refusal || is_left_out;
         let closed = self.closed.iter().map(|closed| format!("; closed: {closed}")).collect::<String>();
         if is_expected { Outcome::Refused } else { Outcome::Failed(format!("{error}{closed}").replace('\n', " ")) }
@@ -449,36 +449,4 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
         ctx.register_table(table.name.as_str(), provider)?;
     }
     Ok(closed)
-}
-
-/// A statement that says what columns a hive has.
-fn declaration(table: &Table, folder: &Path) -> String {
-    let columns = table.columns.iter().map(|column| {
-        let kind = match column.kind {
-            Kind::Int(32) => "INT",
-            Kind::Int(_) => "BIGINT",
-            Kind::Date => "DATE",
-            _ => "VARCHAR",
-        };
-        format!("{} {kind}", column.name)
-    });
-    let columns = columns.collect::<Vec<_>>().join(", ");
-    let (name, folder) = (&table.name, folder.display());
-    format!("CREATE EXTERNAL TABLE {name} ({columns}) STORED AS PARQUET PARTITIONED BY ({FOLDER}) LOCATION '{folder}'")
-}
-
-/// What CREATE EXTERNAL TABLE makes of a list of columns, of which one may be that of folders.
-fn declared(schema: SchemaRef, folder: &Path, ordered: bool) -> Result<ListingTable> {
-    let mut options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
-    if ordered {
-        options = options.with_file_sort_order(vec![vec![col("k").sort(true, false)]]);
-    }
-    let (folders, columns): (Vec<_>, Vec<_>) =
-        schema.fields().iter().cloned().partition(|field| field.name() == FOLDER);
-    let folders = folders.iter().map(|field| (field.name().clone(), field.data_type().clone()));
-    options = options.with_table_partition_cols(folders.collect());
-    let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
-    let schema = Arc::new(Schema::new(columns));
-    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(schema);
-    Ok(ListingTable::try_new(config)?)
 }

@@ -107,7 +107,7 @@ fn divides(column: &Column) -> bool {
 /// An append. Later ones have more columns, and wider ones.
 fn plain_file(number: u32, columns: &[Column], format: Format, count: u32) -> DataFile {
     let is_late = number >= count / 2;
-    let is_there = |at: usize| at < 3 || at % 2 == 0 || is_late;
+    let is_there = |at: usize| at < 3 || at.is_multiple_of(2) || is_late;
     let kind = |kind: &Kind| match kind {
         Kind::Int(64) if !is_late && format != Format::Delta => Kind::Int(32),
         other => other.clone(),

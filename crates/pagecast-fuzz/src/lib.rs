@@ -8,7 +8,7 @@
 //! * `faults`, `faulty`, `questions`: kinds of wrong rows, and the tables and statements that show
 //!   each.
 //! * `naive`, `computed`: what is right.
-//! * `engines`, `peers`: who answers, in which settings, and who writes files.
+//! * `engines`, `declared`, `peers`: who answers, in which settings, and who writes files.
 //! * `finder`: rounds of all that, and what is counted.
 //! * `case`: a difference as a file, and as small as it gets.
 
@@ -16,6 +16,7 @@ mod arrays;
 mod asked;
 mod case;
 mod computed;
+mod declared;
 mod engines;
 mod expr;
 mod faults;

@@ -94,13 +94,14 @@ impl Fault {
                 of.compare(one(random, &[Operator::Equal, Operator::Unequal]), text)
             }
             _ => match literal(self, random, column) {
-                Some(literal) => match random.below(4) {
+                Some(own) => match random.below(4) {
                     0 => {
-                        let list = vec![literal, value(random, column)];
+                        let other = literal(self, random, column);
+                        let list = vec![own, other.unwrap_or_else(|| value(random, column))];
                         Expr::In { of: of.boxed(), not: random.below(3) == 0, list }
                     }
-                    1 => Expr::Not(of.compare(one(random, &Operator::ALL), literal).boxed()),
-                    _ => of.compare(one(random, &Operator::ALL), literal),
+                    1 => Expr::Not(of.compare(one(random, &Operator::ALL), own).boxed()),
+                    _ => of.compare(one(random, &Operator::ALL), own),
                 },
                 None => filter(random, sides, tables),
             },

@@ -246,7 +246,7 @@ impl Statement {
         smaller
     }
 
-    fn smaller_joins(&self, with: &mut dyn FnMut(&dyn Fn(&mut Self))) {
+    fn smaller_joins(&self, with: &mut impl FnMut(&dyn Fn(&mut Self))) {
         let From::Join { inner, on, tables, .. } = &self.from else { return };
         for side in 0..2 {
             for at in 0..inner[side].len() {
