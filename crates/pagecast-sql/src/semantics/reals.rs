@@ -134,8 +134,8 @@ mod tests {
             ("x > 1.5", "t.x > Float64(1.5)"),
             ("1e3 < x", "t.x > Float64(1000)"),
             ("x BETWEEN 0.25 AND 2", "t.x >= Float64(0.25) AND t.x <= Float64(2)"),
-            ("p = 4.07", "t.p = Decimal128(Some(407),12,2)"),
-            ("p BETWEEN 0.06 - 0.01 AND 0.06 + 0.01", "t.p >= Decimal128(Some(5),12,2)"),
+            ("p = 4.07", "t.p = Decimal128(4.07,12,2)"),
+            ("p BETWEEN 0.06 - 0.01 AND 0.06 + 0.01", "t.p >= Decimal128(0.05,12,2)"),
             ("n = 2.0", "t.n = Int64(2)"),
         ] {
             let sql = format!("SELECT count(*) FROM t WHERE {condition}");

@@ -31,8 +31,9 @@ impl Dialect for Words {
         BASE.identifier_quote_style(identifier)
     }
 
+    /// A name may stand between backticks, too.
     fn is_delimited_identifier_start(&self, character: char) -> bool {
-        BASE.is_delimited_identifier_start(character)
+        character == '`' || BASE.is_delimited_identifier_start(character)
     }
 
     fn is_identifier_start(&self, character: char) -> bool {
@@ -49,7 +50,7 @@ impl Dialect for Words {
 
     /// A sign begins a number behind an operator, as in `a<-1`.
     fn is_custom_operator_part(&self, character: char) -> bool {
-        !matches!(character, '+' | '-') && BASE.is_custom_operator_part(character)
+        !matches!(character, '+' | '-' | '`') && BASE.is_custom_operator_part(character)
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
