@@ -5,9 +5,9 @@
 //! comes first. So what may fail runs on rows that a condition beside it keeps away. `sum(10 / y)
 //! FILTER (WHERE y <> 0)` divides before it filters.
 //!
-//! Here a condition that may fail is a CASE of those beside it that cannot. It is that in itself, so
-//! that it may be pushed to wherever there are its columns. SQL promises no order; PostgreSQL keeps
-//! to that of the statement, and so nobody there meets such an error.
+//! Here a condition that may fail becomes a CASE of those beside it that cannot. It holds them
+//! itself, and may be pushed to wherever its columns are. SQL promises no order, but PostgreSQL
+//! keeps to that of the statement, so that nobody there meets such an error.
 //!
 //! <https://github.com/apache/datafusion/issues/8927>, and for windows
 //! <https://github.com/apache/datafusion/issues/24507>. Needed for DataFusion 55.2. It may go when

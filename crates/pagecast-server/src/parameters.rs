@@ -107,12 +107,6 @@ mod tests {
         assert!(problem.code == "22P02" && problem.message.starts_with("parameter $1: "), "{problem:?}");
         assert_eq!(of_text("on", &DataType::Boolean).unwrap(), ScalarValue::Boolean(Some(true)));
         assert_eq!(of_text("\\x01ff", &DataType::Binary).unwrap(), ScalarValue::Binary(Some(vec![1, 255])));
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(parts("{1, NULL,\"a,\\\"b\",\"NULL\"}"), Some(vec![some("1"), None, some("a,\"b"), some("NULL")]));
-        assert_eq!(parts("{ \"a b\" , \" c\"}"), Some(vec![some("a b"), some(" c")]));
-        assert_eq!(parts("{}"), Some(vec![]));
-        assert!(parts("{{1}}").is_none() && parts("{\"}").is_none() && parts("1").is_none());
-        assert!(["{a,,b}", "{a,}", "{\"a\"b}", "{a\"b\"}", "{\"a\"\"b\"}"].iter().all(|text| parts(text).is_none()));
     }
 
     #[test]

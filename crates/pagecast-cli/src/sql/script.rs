@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use futures::{Stream, StreamExt};
 use pagecast_sql::Fault;
+use pagecast_sql::semantics::Words;
 use pagecast_sql::statements::{Statement, Statements, dialect};
 
 use super::commands::{Command, Kind, help, name_of};
@@ -36,9 +37,8 @@ impl Source {
     /// The value of -c.
     pub(super) fn of_command(command: &str) -> Self {
         let mut statements = Statements::default();
-        let generic = datafusion::sql::sqlparser::dialect::GenericDialect {};
-        let complete: usize = command.lines().map(|line| statements.push(line, &generic).len()).sum();
-        let rest = statements.rest(&generic).is_ok_and(|rest| rest.is_some());
+        let complete: usize = command.lines().map(|line| statements.push(line, &Words).len()).sum();
+        let rest = statements.rest(&Words).is_ok_and(|rest| rest.is_some());
         Self { name: "-c".into(), is_single: complete + usize::from(rest) == 1 }
     }
 

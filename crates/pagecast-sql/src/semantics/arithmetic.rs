@@ -107,8 +107,8 @@ pub(super) fn digits((expr, kind): (&Expr, &DataType)) -> Option<(i16, i16)> {
     }
 }
 
-/// A sum, a difference or a product of numerics, of which these are the digits. DataFusion's own may
-/// have 39 of them, and the last is not shown.
+/// A sum, a difference or a product of numerics of so many digits. DataFusion's own may have 39, of
+/// which the last is not shown.
 pub(super) fn numeric(left: (Expr, (i16, i16)), op: Operator, right: (Expr, (i16, i16))) -> Expr {
     let ((left, one), (right, other)) = (left, right);
     let (digits, scale) = match op {

@@ -393,8 +393,8 @@ fn exact(inner: &mut Expr, data_type: &mut DataType) {
     *inner = text(digits);
 }
 
-/// A number with an exponent, or too large for bigint, as one with a point: a numeric. What has more
-/// digits than those is a double.
+/// A number with an exponent, or too large for bigint, as one with a point, which is a numeric. One
+/// with more digits than that has is a double.
 pub(super) fn exact_number(digits: &mut String) -> Option<Expr> {
     let exponent = digits.contains(['e', 'E']);
     if !exponent && (digits.contains('.') || digits.parse::<i64>().is_ok()) {

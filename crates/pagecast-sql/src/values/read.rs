@@ -101,3 +101,18 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
     pairs.collect::<Option<Vec<_>>>().filter(|_| digits.len().is_multiple_of(2))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_have_parts() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(parts("{1, NULL,\"a,\\\"b\",\"NULL\"}"), Some(vec![some("1"), None, some("a,\"b"), some("NULL")]));
+        assert_eq!(parts("{ \"a b\" , \" c\"}"), Some(vec![some("a b"), some(" c")]));
+        assert_eq!(parts("{}"), Some(vec![]));
+        assert!(parts("{{1}}").is_none() && parts("{\"}").is_none() && parts("1").is_none());
+        assert!(["{a,,b}", "{a,}", "{\"a\"b}", "{a\"b\"}", "{\"a\"\"b\"}"].iter().all(|text| parts(text).is_none()));
+    }
+}

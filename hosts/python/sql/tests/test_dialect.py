@@ -1,4 +1,4 @@
-"""The dialect that all doors share: the table that the server, Flight SQL and the shell are compared by."""
+"""One dialect: the table by which the server, Flight SQL and the shell are compared."""
 
 from pathlib import Path
 
