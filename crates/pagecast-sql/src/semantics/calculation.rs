@@ -94,7 +94,7 @@ pub(super) fn known_type(function: &ScalarUDF) -> Option<&DataType> {
 }
 
 /// Whether this is one of them, of which nearly all refuse some values.
-pub(super) fn may_fail(function: &ScalarUDF) -> bool {
+pub(crate) fn may_fail(function: &ScalarUDF) -> bool {
     function.inner().is::<Calculation>()
 }
 

@@ -50,6 +50,7 @@ use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
 use crate::statements::dialect;
+pub(crate) use calculation::may_fail;
 pub use plans::meant;
 pub use words::Words;
 
@@ -125,8 +126,6 @@ pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
 /// DataFusion does not.
 pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
-    // Behind all of DataFusion's rules, of which some change the order of conditions.
-    ctx.add_optimizer_rule(Arc::new(pagecast_corrections::Guards::new(calculation::may_fail)));
     series::install(ctx)?;
     ctx.register_udaf(sum::function());
     for function in [
