@@ -18,6 +18,8 @@
 //! | `statistics` | more is concluded from a footer than it promises |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 //! | `time_units` | a column of times beside a TIME literal is refused |
+//! | `truth` | a truth value beside a text is refused |
+//! | `union_order` | a union ordered by a column that stands twice is refused |
 //! | `uuid` | UUIDs are bytes, and no text is one |
 //! | `widening` | a folder of files whose columns grew is refused |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
@@ -36,6 +38,8 @@ mod settings;
 pub mod statistics;
 mod subqueries;
 mod time_units;
+mod truth;
+mod union_order;
 pub mod uuid;
 pub mod widening;
 mod window_groups;
@@ -82,6 +86,7 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     state.register_function_rewrite(Arc::new(instants::Instants))?;
     state.register_expr_planner(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;
+    state.register_function_rewrite(Arc::new(truth::TruthInQuotes))?;
     state.register_function_rewrite(Arc::new(uuid::UsualForm))
 }
 
@@ -89,13 +94,14 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
 fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     match rule.name() {
         casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
+        union_order::SortedUnions::OVER => Arc::new(union_order::SortedUnions(Arc::clone(rule))),
         window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
         _ => Arc::clone(rule),
     }
 }
 
 /// Whether an operator compares values of one type.
-fn compares(op: Operator) -> bool {
+pub fn compares(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

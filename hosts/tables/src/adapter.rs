@@ -13,7 +13,7 @@ use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory, replace_columns_with_literals,
 };
 
-use pagecast_corrections::uuid;
+use pagecast_corrections::{compares, uuid};
 
 use crate::columns::Column;
 use crate::nested::AsInTable;
@@ -71,6 +71,19 @@ fn is_nested(kind: &DataType) -> bool {
     matches!(kind, DataType::Struct(_) | DataType::List(_) | DataType::Map(..))
 }
 
+/// A column of UUIDs beside a text as bytes beside bytes, of which bounds in files are.
+fn in_bytes(expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    let compared = expr.downcast_ref::<expressions::BinaryExpr>().filter(|compared| compares(*compared.op()))?;
+    // What may be NULL in the table and not in the file is cast, to the same type.
+    let cast = compared.left().downcast_ref::<expressions::CastExpr>();
+    let column = cast.map_or(compared.left(), |cast| cast.expr());
+    let column = column.downcast_ref::<AsInTable>().filter(|column| uuid::is_text(&column.to))?;
+    let text = compared.right().downcast_ref::<expressions::Literal>()?.value().try_as_str()??;
+    let bytes = uuid::parsed(text).filter(|bytes| uuid::text(bytes) == text)?;
+    let bytes = expressions::lit(ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())));
+    Some(Arc::new(expressions::BinaryExpr::new(Arc::clone(&column.column), *compared.op(), bytes)))
+}
+
 /// For one file.
 #[derive(Debug)]
 struct OfFile {
@@ -87,7 +100,10 @@ struct OfFile {
 impl PhysicalExprAdapter for OfFile {
     fn rewrite(&self, expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let expr = self.by_name.rewrite(replace_columns_with_literals(expr, &self.defaults)?)?;
-        expr.transform_up(|expr| Ok(self.in_file(&expr).map_or_else(|| Transformed::no(expr), Transformed::yes))).data()
+        let in_file = |expr| {
+            self.in_file(&expr).or_else(|| in_bytes(&expr)).map_or_else(|| Transformed::no(expr), Transformed::yes)
+        };
+        expr.transform_up(|expr| Ok(in_file(expr))).data()
     }
 }
 

@@ -161,6 +161,7 @@ impl Unpacker {
         match self {
             Self::Gzip(decoder) => {
                 decoder.write_all(data)?;
+                decoder.flush()?;
                 Ok(std::mem::take(decoder.get_mut()))
             }
             Self::Zstd(decoder, is_between) => {
