@@ -49,9 +49,8 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
-use crate::statements::dialect;
 pub use plans::meant;
-pub use words::Words;
+pub use words::{Words, dialect};
 
 /// The one statement of `sql`, as it runs.
 ///
