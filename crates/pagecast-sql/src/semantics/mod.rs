@@ -115,9 +115,10 @@ pub fn condition(frame: &DataFrame, sql: &str) -> Result<Expr> {
 }
 
 /// Options of a session in which statements mean that: a literal with a point is a decimal, not the
-/// nearest double (<https://github.com/apache/datafusion/issues/12817>).
+/// nearest double (<https://github.com/apache/datafusion/issues/12817>), and the session has a zone.
 pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
-    config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
+    let config = config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true);
+    config.set_str("datafusion.execution.time_zone", "+00:00")
 }
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same names, and plans what
