@@ -5,6 +5,15 @@
 import gzip, importlib.util, json, os, struct, sys
 import duckdb
 
+# Libraries print what they like, such as how far they are. Answers go where nobody else writes.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def answer(said):
+    print(json.dumps(said), file=answers, flush=True)
+
+
 db = duckdb.connect()
 db.execute("SET TimeZone = 'UTC'")
 
@@ -65,7 +74,7 @@ def write(writer, source, to, rows, marks):
 wheels = {"PyArrow": "pyarrow", "PyArrowOfOld": "pyarrow", "Feather": "pyarrow", "Csv": "pyarrow", "Polars": "polars",
           "FastParquet": "fastparquet"}
 writers = ["DuckDb"] + [writer for writer, wheel in wheels.items() if importlib.util.find_spec(wheel)]
-print(json.dumps({"version": duckdb.__version__, "writers": writers}), flush=True)
+answer({"version": duckdb.__version__, "writers": writers})
 for line in sys.stdin:
     asked = json.loads(line)
     try:
@@ -77,6 +86,6 @@ for line in sys.stdin:
             db.execute(f"COPY ({asked['sql']}) TO '{asked['to']}' (FORMAT parquet)")
         else:
             db.execute(asked["sql"])
-        print(json.dumps({}), flush=True)
+        answer({})
     except Exception as error:
-        print(json.dumps({"error": str(error)[:500]}), flush=True)
+        answer({"error": str(error)[:500]})
