@@ -1,6 +1,6 @@
 # DuckDB, and other writers of files. Reads lines of JSON, and answers each by one:
 #   {"sql": ..., "to": a Parquet file for the rows}
-#   {"make": format, "path": of a table, "name": its name, "steps": ..., "to": a Parquet file for its rows}
+#   {"make": format, "path": of a table, "name": its name, "steps": ..., "bounds": kept or not, "to": a Parquet file for its rows}
 #   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group, "marks": {column: type}}
 import gzip, importlib.util, json, os, struct, sys
 import duckdb
@@ -79,7 +79,7 @@ for line in sys.stdin:
     asked = json.loads(line)
     try:
         if asked.get("make"):
-            make(asked["make"], asked["path"], asked["name"], asked["steps"], asked["to"])
+            make(asked["make"], asked["path"], asked["name"], asked["steps"], asked["bounds"], asked["to"])
         elif asked.get("write"):
             write(asked["write"], asked["from"], asked["to"], asked["rows"], asked["marks"])
         elif asked.get("to"):
