@@ -12,6 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -49,7 +50,7 @@ fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
             is_sorted = true;
         }
     }
-    Ok(if is_sorted { Transformed::yes(node.with_new_children(inputs)?) } else { Transformed::no(node) })
+    Ok(if is_sorted { Transformed::yes(replace_children_if_necessary(node, inputs)?) } else { Transformed::no(node) })
 }
 
 #[cfg(test)]
@@ -61,7 +62,7 @@ mod tests {
     #[tokio::test]
     async fn a_column_that_stands_twice_orders_a_union() {
         let ctx = SessionContext::new();
-        crate::install(&ctx).unwrap();
+        crate::install(&ctx, |_| false).unwrap();
         let twice = "SELECT x, x AS y FROM (VALUES (2), (1), (5)) AS t (x)";
         for other in [twice, "SELECT 4, 4"] {
             let sql = format!("SELECT max(y) FROM (SELECT * FROM ({twice} UNION ALL {other}) ORDER BY y LIMIT 3)");
