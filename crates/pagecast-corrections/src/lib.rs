@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `settings` | options of which the default gives wrong rows |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
+//! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
 mod casts;
+mod null_keys;
 mod set_operations;
 mod settings;
 mod subqueries;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
@@ -40,12 +43,22 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.add_optimizer_rule(Arc::new(casts::HiddenCasts));
     let state = ctx.state_ref();
     let mut state = state.write();
-    let rules = state.physical_optimizers().iter().map(corrected).collect();
+    let logical = state.optimizers().iter().map(corrected_logical).collect();
+    let physical = state.physical_optimizers().iter().map(corrected).collect();
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rules(rules)
+        .with_optimizer_rules(logical)
+        .with_physical_optimizer_rules(physical)
         .build();
     Ok(())
+}
+
+/// A rule, kept from what it does wrong.
+fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    match rule.name() {
+        name if null_keys::OwnEquality::OVER.contains(&name) => Arc::new(null_keys::OwnEquality(Arc::clone(rule))),
+        _ => Arc::clone(rule),
+    }
 }
 
 /// A physical rule, kept from what it does wrong.
