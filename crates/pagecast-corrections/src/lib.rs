@@ -13,6 +13,8 @@
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
 //! | `intervals` | intervals of Parquet lose their months |
+//! | `namesakes` | a filter above a join goes by the first column of its name |
+//! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `settings` | options of which the default gives wrong rows |
 //! | `statistics` | more is concluded from a footer than it promises |
@@ -31,10 +33,12 @@ pub mod footer;
 mod guards;
 mod instants;
 pub mod intervals;
+pub mod namesakes;
+mod null_keys;
 mod parquet_format;
 mod readers;
 mod set_operations;
-mod settings;
+pub mod settings;
 pub mod statistics;
 mod subqueries;
 mod time_units;
@@ -50,6 +54,7 @@ use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
@@ -74,10 +79,12 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     ctx.add_optimizer_rule(Arc::new(guards::Guards::new(may_fail)));
     let state = ctx.state_ref();
     let mut state = state.write();
-    let rules = state.physical_optimizers().iter().map(corrected).collect();
+    let logical = state.optimizers().iter().map(corrected_logical).collect();
+    let physical = state.physical_optimizers().iter().map(corrected).collect();
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rules(rules)
+        .with_optimizer_rules(logical)
+        .with_physical_optimizer_rules(physical)
         .build();
     for function in bins::functions() {
         state.register_udf(Arc::new(function))?;
@@ -88,6 +95,14 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(truth::TruthInQuotes))?;
     state.register_function_rewrite(Arc::new(uuid::UsualForm))
+}
+
+/// A rule, kept from what it does wrong.
+fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    match rule.name() {
+        name if null_keys::OwnEquality::OVER.contains(&name) => Arc::new(null_keys::OwnEquality(Arc::clone(rule))),
+        _ => Arc::clone(rule),
+    }
 }
 
 /// A physical rule, kept from what it does wrong.

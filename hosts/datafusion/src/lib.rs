@@ -74,7 +74,6 @@ mod join_kept;
 mod local;
 mod merge_join;
 mod metrics;
-mod namesakes;
 mod naming;
 mod narrowing;
 mod needs;
@@ -433,7 +432,7 @@ pub fn install_with(
         .with_session_id(state.session_id().to_owned())
         .with_runtime_env(runtime_over(&host)?)
         .with_query_planner(Arc::new(planner))
-        .with_physical_optimizer_rules(namesakes::apart(state.physical_optimizers()))
+        .with_physical_optimizer_rules(pagecast_corrections::namesakes::apart(state.physical_optimizers()))
         .with_physical_optimizer_rule(rule);
     if let Some(inner) = state.table_factories().get(PARQUET).cloned() {
         let factory = naming::NamingFactory { inner, host: Arc::clone(&host) };
@@ -442,10 +441,8 @@ pub fn install_with(
     *state = with_rule.build();
     // Tables that list files name broken ones by it.
     state.config_mut().set_extension(Arc::clone(&host));
-    // Of two aggregates one may have seen NULLs alone. DataFusion's filter then goes by the other,
-    // and leaves out rows (<https://github.com/apache/datafusion/issues/25147>).
     let options = state.config_mut().options_mut();
-    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    pagecast_corrections::settings::without_filters_of_aggregates(options);
     options.extensions.insert(RecurringOptions::default());
     Ok(host)
 }

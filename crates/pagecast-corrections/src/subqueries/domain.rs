@@ -280,6 +280,9 @@ pub(super) fn named_as(
         Expr::Column(found).alias_qualified(qualifier.cloned(), field.name())
     });
     let columns: Vec<_> = first.into_iter().chain(named).collect();
+    if columns.iter().eq(plan.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>().iter()) {
+        return Ok(plan);
+    }
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 

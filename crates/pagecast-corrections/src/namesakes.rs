@@ -28,7 +28,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 struct Apart(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
 /// The rules of a session, of which those that hand filters down keep columns of one name apart.
-pub(crate) fn apart(
+pub fn apart(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let apart = |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name().starts_with("FilterPushdown") {
