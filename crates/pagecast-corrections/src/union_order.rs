@@ -12,6 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -49,7 +50,11 @@ fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
             is_sorted = true;
         }
     }
-    Ok(if is_sorted { Transformed::yes(node.with_new_children(inputs)?) } else { Transformed::no(node) })
+    if !is_sorted {
+        return Ok(Transformed::no(node));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    node.replace_children(inputs, options).map(Transformed::yes)
 }
 
 #[cfg(test)]
