@@ -34,13 +34,13 @@ const DEEPEST: usize = 16;
 
 /// Puts what may fail behind what keeps rows away from it. Comes last of the optimizer's rules.
 #[derive(Debug)]
-pub struct Guards {
+pub(crate) struct Guards {
     fails: fn(&ScalarUDF) -> bool,
 }
 
 impl Guards {
     /// `fails` knows the functions that may fail beside DataFusion's own.
-    pub fn new(fails: fn(&ScalarUDF) -> bool) -> Self {
+    pub(crate) fn new(fails: fn(&ScalarUDF) -> bool) -> Self {
         Self { fails }
     }
 }

@@ -49,11 +49,10 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-pub use guards::Guards;
 pub use parquet_format::CorrectedParquet;
 pub use readers::CorrectedReaders;
 
@@ -63,13 +62,16 @@ pub fn configured(config: SessionConfig) -> SessionConfig {
 }
 
 /// Puts the corrections that are rules of the planner into a session, before its first statement.
+/// `may_fail` knows functions, beside DataFusion's own, that refuse some values.
 ///
 /// # Errors
 /// The session refuses a rule.
-pub fn install(ctx: &SessionContext) -> Result<()> {
+pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result<()> {
     ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
     ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
     ctx.add_optimizer_rule(Arc::new(casts::HiddenCasts));
+    // Behind all of DataFusion's rules, of which some change the order of conditions.
+    ctx.add_optimizer_rule(Arc::new(guards::Guards::new(may_fail)));
     let state = ctx.state_ref();
     let mut state = state.write();
     let rules = state.physical_optimizers().iter().map(corrected).collect();
@@ -82,6 +84,7 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
     }
     state.register_function_rewrite(Arc::new(floats::BothZeros))?;
     state.register_function_rewrite(Arc::new(instants::Instants))?;
+    state.register_expr_planner(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(truth::TruthInQuotes))?;
     state.register_function_rewrite(Arc::new(uuid::UsualForm))

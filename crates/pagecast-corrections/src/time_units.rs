@@ -10,11 +10,11 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList};
+use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
-
-use crate::compares;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 const FINEST: DataType = DataType::Time64(TimeUnit::Nanosecond);
 
@@ -28,11 +28,6 @@ impl FunctionRewrite for OneUnit {
 
     fn rewrite(&self, expr: Expr, schema: &DFSchema, _config: &ConfigOptions) -> Result<Transformed<Expr>> {
         Ok(match expr {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
-                let ([left, right], changed) = in_one_unit([*left, *right], schema)?;
-                let expr = Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op, right: Box::new(right) });
-                if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
-            }
             Expr::Between(Between { expr, negated, low, high }) => {
                 let ([expr, low, high], changed) = in_one_unit([*expr, *low, *high], schema)?;
                 let (expr, low, high) = (Box::new(expr), Box::new(low), Box::new(high));
@@ -49,13 +44,25 @@ impl FunctionRewrite for OneUnit {
     }
 }
 
+/// Two times are compared while a statement is planned: DataFusion asks for the comparison's type
+/// before any rule of its own.
+impl ExprPlanner for OneUnit {
+    fn plan_binary_op(&self, mut of: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        if matches!(of.op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+            ([of.left, of.right], _) = in_one_unit([of.left, of.right], schema)?;
+        }
+        Ok(PlannerResult::Original(of))
+    }
+}
+
 /// The same, all in one unit if they are times of several.
 fn in_one_unit<T: AsMut<[Expr]>>(mut exprs: T, schema: &DFSchema) -> Result<(T, bool)> {
     let all = exprs.as_mut();
     let mut kinds = Vec::with_capacity(all.len());
     for expr in all.iter() {
-        match expr.get_type(schema)? {
-            kind @ (DataType::Time32(_) | DataType::Time64(_)) => kinds.push(kind),
+        match expr.get_type(schema) {
+            Ok(kind @ (DataType::Time32(_) | DataType::Time64(_))) => kinds.push(kind),
             _ => return Ok((exprs, false)),
         }
     }

@@ -232,7 +232,7 @@ impl Engine {
             return Self::of_command(tables, folder, setting).await;
         }
         let ctx = setting.context(pagecast_corrections::configured(setting.config()))?;
-        pagecast_corrections::install(&ctx)?;
+        pagecast_corrections::install(&ctx, |_| false)?;
         let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
         let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;
         pagecast_delta::install(&ctx)?;

@@ -183,7 +183,7 @@ async fn write_delta(table: &Table, folder: &Path, partitioned: bool, deleted: &
     let partitions: Vec<&str> = by.filter(|_| partitioned).iter().map(|column| column.name.as_str()).collect();
     let delta = pagecast_delta::Table::create(folder, &schema, &partitions, pagecast_delta::Options::default())?;
     let ctx = SessionContext::new_with_config(pagecast_corrections::configured(SessionConfig::new()));
-    pagecast_corrections::install(&ctx)?;
+    pagecast_corrections::install(&ctx, |_| false)?;
     pagecast_delta::install(&ctx)?;
     ctx.register_table("delta", Arc::new(delta.provider()?))?;
     let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();

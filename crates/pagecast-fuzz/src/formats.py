@@ -10,29 +10,31 @@ def rows_of(step):
     return table.cast(pyarrow.schema([field.with_nullable(True) for field in table.schema]))
 
 
-def make_delta(path, name, steps):
+def make_delta(path, name, steps, bounds):
     import deltalake, pyarrow
+    configuration = None if bounds else {"delta.dataSkippingNumIndexedCols": "0"}
     for step in steps:
         if "rows" in step:
             by = [step["by"]] if step["by"] else None
-            deltalake.write_deltalake(path, rows_of(step), mode="append", schema_mode="merge", partition_by=by)
+            deltalake.write_deltalake(path, rows_of(step), mode="append", schema_mode="merge", partition_by=by,
+                                      configuration=configuration)
         else:
             deltalake.DeltaTable(path).delete(step["delete"])
     return pyarrow.table(deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path)).execute("SELECT * FROM t"))
 
 
-def make_iceberg(path, name, steps):
+def make_iceberg(path, name, steps, bounds):
     from pyiceberg.catalog.sql import SqlCatalog
     catalog = SqlCatalog("c", uri="sqlite:///:memory:", warehouse=f"file://{path}")
     catalog.create_namespace_if_not_exists("n")
-    table = None
+    table, properties = None, {} if bounds else {"write.metadata.metrics.default": "none"}
     for step in steps:
         if "delete" in step:
             table.delete(step["delete"])
             continue
         rows = rows_of(step)
         if table is None:
-            table = catalog.create_table(f"n.{name}", rows.schema, location=f"file://{path}")
+            table = catalog.create_table(f"n.{name}", rows.schema, location=f"file://{path}", properties=properties)
         with table.update_schema(allow_incompatible_changes=True) as update:
             update.union_by_name(rows.schema)
         known = [field.name for field in table.spec().fields]
@@ -46,7 +48,7 @@ def make_iceberg(path, name, steps):
     return table.scan().to_arrow()
 
 
-def make_ducklake(path, name, steps):
+def make_ducklake(path, name, steps, bounds):
     import duckdb
     folder = pathlib.Path(path).parent
     db = duckdb.connect(config={"allow_unsigned_extensions": "true"})
@@ -76,9 +78,9 @@ def make_ducklake(path, name, steps):
     return found
 
 
-def make(kind, path, name, steps, to):
+def make(kind, path, name, steps, bounds, to):
     import pyarrow.parquet
     makes = {"Delta": make_delta, "Iceberg": make_iceberg, "DuckLake": make_ducklake}
-    pyarrow.parquet.write_table(makes[kind](path, name, steps), to)
+    pyarrow.parquet.write_table(makes[kind](path, name, steps, bounds), to)
 
 

@@ -93,7 +93,7 @@ pub(crate) fn table(format: Format, random: &mut Random, name: &str) -> Table {
         _ if changes => (0..count).map(|number| (number >= count / 2).then(|| by.clone())).collect(),
         _ => vec![Some(by); count as usize],
     };
-    let layout = Layout::Written { format, partitions, deleted };
+    let layout = Layout::Written { format, partitions, deleted, bounds: random.below(3) > 0 };
     let mut table = Table { name: name.to_owned(), layout, rows, seed: random.next(), columns, files };
     table.look(random);
     table
@@ -159,14 +159,14 @@ fn condition(random: &mut Random, rows: u32) -> Expr {
 
 /// Lets its writer write a table, whose own reader must find the rows that it should have.
 pub(crate) fn write(table: &Table, path: &Path, peers: &Peers) -> Result<()> {
-    let Layout::Written { format, partitions, deleted } = &table.layout else { return Ok(()) };
+    let Layout::Written { format, partitions, deleted, bounds } = &table.layout else { return Ok(()) };
     let mut steps = Vec::new();
     for (at, file) in table.files.iter().enumerate() {
         steps.push(Step::Append(table.written(file)?, partitions.get(at).cloned().flatten()));
         let then = deleted.iter().filter(|(after, _)| table.is_after(*after, at));
         steps.extend(then.map(|(_, condition)| Step::Delete(condition.sql().replace("delta.", ""))));
     }
-    let found = peers.make(*format, path, &steps)?;
+    let found = peers.make(*format, path, &steps, *bounds)?;
     let names = table.columns.iter().map(|column| column.name.as_str());
     let in_order = |batch: &RecordBatch| -> Result<RecordBatch> {
         let places = names.clone().map(|name| batch.schema().index_of(name));

@@ -1,9 +1,18 @@
 # DuckDB, and other writers of files. Reads lines of JSON, and answers each by one:
 #   {"sql": ..., "to": a Parquet file for the rows}
-#   {"make": format, "path": of a table, "name": its name, "steps": ..., "to": a Parquet file for its rows}
+#   {"make": format, "path": of a table, "name": its name, "steps": ..., "bounds": kept or not, "to": a Parquet file for its rows}
 #   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group, "marks": {column: type}}
 import gzip, importlib.util, json, os, struct, sys
 import duckdb
+
+# Libraries print what they like, such as how far they are. Answers go where nobody else writes.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def answer(said):
+    print(json.dumps(said), file=answers, flush=True)
+
 
 db = duckdb.connect()
 db.execute("SET TimeZone = 'UTC'")
@@ -65,18 +74,18 @@ def write(writer, source, to, rows, marks):
 wheels = {"PyArrow": "pyarrow", "PyArrowOfOld": "pyarrow", "Feather": "pyarrow", "Csv": "pyarrow", "Polars": "polars",
           "FastParquet": "fastparquet"}
 writers = ["DuckDb"] + [writer for writer, wheel in wheels.items() if importlib.util.find_spec(wheel)]
-print(json.dumps({"version": duckdb.__version__, "writers": writers}), flush=True)
+answer({"version": duckdb.__version__, "writers": writers})
 for line in sys.stdin:
     asked = json.loads(line)
     try:
         if asked.get("make"):
-            make(asked["make"], asked["path"], asked["name"], asked["steps"], asked["to"])
+            make(asked["make"], asked["path"], asked["name"], asked["steps"], asked["bounds"], asked["to"])
         elif asked.get("write"):
             write(asked["write"], asked["from"], asked["to"], asked["rows"], asked["marks"])
         elif asked.get("to"):
             db.execute(f"COPY ({asked['sql']}) TO '{asked['to']}' (FORMAT parquet)")
         else:
             db.execute(asked["sql"])
-        print(json.dumps({}), flush=True)
+        answer({})
     except Exception as error:
-        print(json.dumps({"error": str(error)[:500]}), flush=True)
+        answer({"error": str(error)[:500]})

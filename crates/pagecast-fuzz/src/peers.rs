@@ -112,7 +112,7 @@ impl Peers {
     }
 
     /// Lets the writer of a format make a table, and gives the rows that its own reader finds.
-    pub(crate) fn make(&self, format: Format, path: &Path, steps: &[Step]) -> Result<Vec<RecordBatch>> {
+    pub(crate) fn make(&self, format: Format, path: &Path, steps: &[Step], bounds: bool) -> Result<Vec<RecordBatch>> {
         let to = self.folder.path().join("found.parquet");
         let mut asked = Vec::new();
         for (at, step) in steps.iter().enumerate() {
@@ -128,7 +128,8 @@ impl Peers {
             });
         }
         let name = path.file_name().and_then(|name| name.to_str()).context("a table without a name")?;
-        let refused = self.ask(&json!({"make": format, "path": path, "name": name, "steps": asked, "to": to}))?;
+        let question = json!({"make": format, "path": path, "name": name, "steps": asked, "bounds": bounds, "to": to});
+        let refused = self.ask(&question)?;
         ensure!(refused.is_null(), "no {format:?} table {}: {refused}", path.display());
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&to)?)?.build()?;
         Ok(reader.collect::<Result<_, _>>()?)

@@ -40,9 +40,9 @@ pub(crate) enum Layout {
     /// A Delta table, of which rows are deleted for which these conditions hold, one after the
     /// other.
     Delta { partitioned: bool, deleted: Vec<Expr> },
-    /// A table of another writer: the column that divides each file's rows, and conditions of
-    /// deletes behind so many files.
-    Written { format: Format, partitions: Vec<Option<String>>, deleted: Vec<(u32, Expr)> },
+    /// A table of another writer: the column that divides each file's rows, conditions of deletes
+    /// behind so many files, and whether its metadata have bounds of columns.
+    Written { format: Format, partitions: Vec<Option<String>>, deleted: Vec<(u32, Expr)>, bounds: bool },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -70,8 +70,7 @@ pub use users::Users;
 
 /// What a session of DataFusion is made with so that PostgreSQL's clients find what they know.
 pub fn session_config() -> SessionConfig {
-    let config = SessionConfig::new().with_default_catalog_and_schema(catalog::DATABASE, catalog::SCHEMA);
-    config.set_str("datafusion.execution.time_zone", "+00:00")
+    SessionConfig::new().with_default_catalog_and_schema(catalog::DATABASE, catalog::SCHEMA)
 }
 
 /// A server of the engine's tables, with the catalog that clients ask for. Without users everybody

@@ -3,9 +3,9 @@
 use anyhow::{anyhow, bail};
 use datafusion::prelude::SessionContext;
 
-use crate::statements::dialect;
+use crate::semantics::{self, dialect};
 use crate::tables::Closed;
-use crate::{semantics, summary, syntax};
+use crate::{summary, syntax};
 
 /// Tables that are named where another was asked for.
 const NAMED_TABLES: usize = 10;

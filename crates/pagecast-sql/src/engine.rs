@@ -104,7 +104,7 @@ impl Engine {
             config = config.with_extension(Arc::new(spill));
         }
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        pagecast_corrections::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
+        pagecast_corrections::install(&ctx, semantics::may_fail).map_err(|error| anyhow!(tables::message(&error)))?;
         semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let (mut found, store) = find(&options, &ctx).await?;
         let bounds = bounds(&options)?;

@@ -1,21 +1,10 @@
 //! Cuts lines of input into statements, where the SQL dialect's own tokenizer finds their
 //! semicolons.
 
-use datafusion::config::Dialect as Named;
-use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::dialect::{Dialect, dialect_from_str};
+use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::fault::Fault;
-use crate::semantics::Words;
-
-/// The words of SQL that a session has been set to; ours, unless it was.
-pub fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
-    match ctx.state_ref().read().config_options().sql_parser.dialect {
-        Named::Generic => Box::new(Words),
-        named => dialect_from_str(named).unwrap_or_else(|| Box::new(Words)),
-    }
-}
 
 /// One statement, and where in its input it begins: line and column, from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -159,6 +148,7 @@ mod tests {
     use datafusion::sql::sqlparser::dialect::SQLiteDialect;
 
     use super::*;
+    use crate::semantics::Words;
 
     const OURS: &Words = &Words;
 

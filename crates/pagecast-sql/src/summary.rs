@@ -18,8 +18,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::Statement;
 
-use crate::semantics;
-use crate::statements::dialect;
+use crate::semantics::{self, dialect};
 
 /// The word that makes a statement a summary.
 const WORD: &str = "SUMMARIZE";

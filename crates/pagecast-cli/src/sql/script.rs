@@ -9,8 +9,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use futures::{Stream, StreamExt};
 use pagecast_sql::Fault;
-use pagecast_sql::semantics::Words;
-use pagecast_sql::statements::{Statement, Statements, dialect};
+use pagecast_sql::semantics::{Words, dialect};
+use pagecast_sql::statements::{Statement, Statements};
 
 use super::commands::{Command, Kind, help, name_of};
 use super::lines_of;

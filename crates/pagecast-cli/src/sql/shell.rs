@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context;
+use pagecast_sql::semantics::dialect;
 use pagecast_sql::shown;
-use pagecast_sql::statements::{Statements, dialect};
+use pagecast_sql::statements::Statements;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};

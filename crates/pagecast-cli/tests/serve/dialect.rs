@@ -168,8 +168,9 @@ impl Postgres {
         if is_root {
             assert!(Command::new("chown").arg("postgres").arg(folder.path()).status().unwrap().success());
         }
-        let made = program("initdb").arg("-D").arg(&data).args(["-U", "ada", "-A", "trust", "-E", "UTF8"]);
-        assert!(made.args(["--locale=C", "--no-sync"]).stdout(Stdio::null()).status().unwrap().success());
+        let mut made = program("initdb");
+        made.arg("-D").arg(&data).args(["-U", "ada", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
+        assert!(made.stdout(Stdio::null()).status().unwrap().success());
         let mut single = program("postgres");
         single.args(["--single", "-D"]).arg(&data).arg("postgres").stdin(Stdio::piped()).stdout(Stdio::null());
         let mut single = single.spawn().unwrap();

@@ -16,7 +16,7 @@ type Value = Option<i64>;
 fn session() -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(3).with_batch_size(64);
     let ctx = SessionContext::new_with_config(pagecast_corrections::configured(config));
-    pagecast_corrections::install(&ctx)?;
+    pagecast_corrections::install(&ctx, |_| false)?;
     Ok(ctx)
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
@@ -93,8 +94,13 @@ pub(super) fn known_type(function: &ScalarUDF) -> Option<&DataType> {
     }
 }
 
+/// A function with other arguments.
+pub(super) fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args })
+}
+
 /// Whether this is one of them, of which nearly all refuse some values.
-pub(super) fn may_fail(function: &ScalarUDF) -> bool {
+pub(crate) fn may_fail(function: &ScalarUDF) -> bool {
     function.inner().is::<Calculation>()
 }
 

@@ -49,9 +49,9 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
-use crate::statements::dialect;
+pub(crate) use calculation::may_fail;
 pub use plans::meant;
-pub use words::Words;
+pub use words::{Words, dialect};
 
 /// The one statement of `sql`, as it runs.
 ///
@@ -116,17 +116,16 @@ pub fn condition(frame: &DataFrame, sql: &str) -> Result<Expr> {
 }
 
 /// Options of a session in which statements mean that: a literal with a point is a decimal, not the
-/// nearest double (<https://github.com/apache/datafusion/issues/12817>).
+/// nearest double (<https://github.com/apache/datafusion/issues/12817>), and the session has a zone.
 pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
-    config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
+    let config = config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true);
+    config.set_str("datafusion.execution.time_zone", "+00:00")
 }
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same names, and plans what
 /// DataFusion does not.
 pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
     ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
-    // Behind all of DataFusion's rules, of which some change the order of conditions.
-    ctx.add_optimizer_rule(Arc::new(pagecast_corrections::Guards::new(calculation::may_fail)));
     series::install(ctx)?;
     ctx.register_udaf(sum::function());
     for function in [
@@ -141,4 +140,59 @@ pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
         ctx.register_udf(function);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::array::{Array, StringArray};
+
+    use super::*;
+    use crate::values::texts;
+
+    async fn rows(ctx: &SessionContext, sql: &str) -> String {
+        let batches = frame(ctx, sql).await.unwrap().collect().await.unwrap();
+        let mut rows = Vec::new();
+        for batch in &batches {
+            let columns: Vec<_> = batch.columns().iter().map(|column| texts(column).unwrap()).collect();
+            let value = |column: &StringArray, row| match column.is_null(row) {
+                true => "-".to_owned(),
+                false => column.value(row).to_owned(),
+            };
+            let row = |row| columns.iter().map(|column| value(column, row)).collect::<Vec<_>>().join("|");
+            rows.extend((0..batch.num_rows()).map(row));
+        }
+        rows.join(";")
+    }
+
+    #[tokio::test]
+    async fn what_is_written_means_the_same() {
+        let ctx = SessionContext::new_with_config(configured(SessionConfig::new()));
+        install(&ctx).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("t.csv");
+        for sql in [
+            "CREATE TABLE t (d DATE, x DOUBLE, p DECIMAL(9, 2), n INT) AS VALUES (date '2024-01-01', 1.5, 4.07, 3)",
+            "INSERT INTO t SELECT date '2024-01-31' + interval '1 month', 0.1, 8.03, 2.5",
+            "INSERT INTO t VALUES (date '2024-02-28' + 2, 0.1 + 0.2, 1.005, '7'), (NULL, NULL, NULL, 0)",
+            "CREATE VIEW v AS SELECT d + interval '1 hour' AS h, x / nullif(n, 0) AS r FROM t",
+            "DELETE FROM t WHERE p = 4.07 AND n <> 0 AND 10 / n > 2",
+            &format!(
+                "COPY (SELECT to_char(d, 'YYYY-MM') AS m, 2.5::int AS i FROM t WHERE n = 7) TO '{}'",
+                file.display()
+            ),
+        ] {
+            rows(&ctx, sql).await;
+        }
+        let all = "2024-02-29|0.1|8.03|3;2024-03-01|0.3|1.01|7;-|-|-|0";
+        assert_eq!(rows(&ctx, "SELECT * FROM t ORDER BY d").await, all);
+        assert_eq!(
+            rows(&ctx, "SELECT h FROM v WHERE r > 0.03 ORDER BY h").await,
+            "2024-02-29 01:00:00;2024-03-01 01:00:00"
+        );
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "m,i\n2024-03,3\n");
+        let plan =
+            rows(&ctx, "EXPLAIN SELECT x FROM t WHERE x > 1.5 AND d < date '2024-01-01' + interval '1 day'").await;
+        assert!(plan.contains("t.x > Float64(1.5)") && plan.contains("t.d < Date32(\"2024-01-02\")"), "{plan}");
+    }
 }

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     binary_expr, cast,
 };
 
-use super::calculation::{Gives, call, known_type, refused};
+use super::calculation::{Gives, call, call_again, known_type, refused};
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
 use super::time::{at_time_zone, date_part, is_midnight, of_days};
@@ -410,10 +410,6 @@ fn maybe_empty(mut query: Subquery) -> Result<Subquery> {
     let value = value.alias_qualified(qualifier.cloned(), field.name());
     query.subquery = Arc::new(LogicalPlanBuilder::new_from_arc(query.subquery).project([value])?.build()?);
     Ok(query)
-}
-
-pub(super) fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
-    Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args })
 }
 
 /// The type that two whole numbers are added in.

@@ -7,8 +7,8 @@ use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast, lit};
 
 use super::arithmetic;
+use super::calculation::call_again;
 use super::intervals;
-use super::plans::call_again;
 
 /// Parts of a moment with the digits behind the point, and of an interval with its days.
 pub(super) fn date_part(function: &ScalarFunction, part: &Expr, moment: &Expr, kind: &DataType) -> Option<Expr> {

@@ -3,7 +3,9 @@
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::config::Dialect as Named;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence, dialect_from_str};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
@@ -12,6 +14,14 @@ const BASE: PostgreSqlDialect = PostgreSqlDialect {};
 /// PostgreSQL's dialect with `{'a': 1}`, `SELECT * EXCLUDE (a)` and `FROM t`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Words;
+
+/// The words of SQL that a session has been set to; ours, unless it was.
+pub fn dialect(ctx: &SessionContext) -> Box<dyn Dialect> {
+    match ctx.state_ref().read().config_options().sql_parser.dialect {
+        Named::Generic => Box::new(Words),
+        named => dialect_from_str(named).unwrap_or_else(|| Box::new(Words)),
+    }
+}
 
 macro_rules! has {
     ($($what:ident),* $(,)?) => {

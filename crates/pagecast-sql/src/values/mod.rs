@@ -66,11 +66,17 @@ pub fn canonical(arrow: &DataType) -> DataType {
 /// A value that this type does not have.
 pub fn written(array: &ArrayRef, kind: &DataType) -> anyhow::Result<ArrayRef> {
     // Parameters are decimals with all of their digits, and so is what is made of them.
-    if array.data_type() == kind || decimals::are_both(array.data_type(), kind) {
-        return Ok(Arc::clone(array));
+    let written = match array.data_type() == kind || decimals::are_both(array.data_type(), kind) {
+        true => Arc::clone(array),
+        false => cast_with_options(array, kind, &CastOptions { safe: false, ..CastOptions::default() })?,
+    };
+    // Files may have durations for times.
+    if let Some(times) = written.as_primitive_opt::<Time64MicrosecondType>()
+        && let Some(micros) = times.iter().flatten().find(|micros| !(0..=times::DAY).contains(micros))
+    {
+        anyhow::bail!("{micros} microseconds are no time of a day; cast the column to bigint to see them");
     }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    Ok(cast_with_options(array, kind, &options)?)
+    Ok(written)
 }
 
 /// Values as the texts that they are in the text format.
