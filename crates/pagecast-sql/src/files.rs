@@ -16,13 +16,13 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
-use crate::folder::Numbers;
 use crate::formats::{Format, endings};
+use crate::keys::Numbers;
 use crate::listed::Listed;
 use crate::place::Place;
 use crate::stores;
-use crate::stores::unpacked::{self, Packing, unpacked};
 use crate::tables::{self, Found, encoded};
+use crate::unpacked::{self, Packing, unpacked};
 
 /// Makes tables of names that are paths or URLs.
 #[derive(Debug)]

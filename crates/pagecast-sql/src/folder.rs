@@ -11,44 +11,21 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::datasource::listing::{ListingTable, ListingTableUrl, PartitionedFile};
+use datafusion::datasource::listing::{ListingTable, PartitionedFile};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::functions::core::expr_fn::nullif;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, cast, ident, lit};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
-use object_store::path::Path as Location;
 use pagecast_corrections::uuid;
 use pagecast_datafusion::naming_broken_files;
 use pagecast_tables::{
     Asked, Column, TableColumns, TableFile, TableSnapshot, TableVersion, TableVersions, Wanted, is_of_keys, parts_of,
 };
 
+use crate::keys::{NULL_FOLDER, Numbers, is_null, is_shown};
 use crate::named_file::check_is_there;
-use crate::tables::is_hidden;
-
-/// The folder of rows whose key is NULL.
-const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
-
-/// Whether a folder's value is NULL.
-pub(crate) fn is_null(value: &str) -> bool {
-    value == NULL_FOLDER
-}
-
-/// Whether a file at these places belongs to the table: no name below them is hidden.
-pub(crate) fn is_shown(urls: &[ListingTableUrl], file: &Location) -> bool {
-    urls.iter().any(|url| url.strip_prefix(file).is_some_and(|mut names| !names.any(is_hidden)))
-}
-
-/// How folders write numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Numbers {
-    /// Without zeros before them, so that a number names its folder.
-    Plain,
-    /// `month=01` is 1 as well.
-    AsTheyCome,
-}
 
 /// A table of Parquet files.
 #[derive(Debug)]

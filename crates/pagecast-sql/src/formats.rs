@@ -15,7 +15,7 @@ use datafusion::datasource::listing::ListingOptions;
 use datafusion::execution::options::ReadOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
-use crate::stores::unpacked::{Packing, Unpacker};
+use crate::unpacked::{Packing, Unpacker};
 
 /// What a table's files are; of a folder with several, the first is the table's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

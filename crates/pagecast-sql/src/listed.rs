@@ -14,11 +14,11 @@ use futures::TryStreamExt;
 use pagecast_corrections::CorrectedParquet;
 use pagecast_tables::VersionedTable;
 
-use crate::folder::{Folder, Numbers, is_shown};
+use crate::folder::Folder;
+use crate::keys::{Keys, Numbers, is_shown, key};
 use crate::named_file::OtherFiles;
 use crate::schemas;
-use crate::stores::unpacked;
-use crate::tables::{Keys, key};
+use crate::unpacked;
 
 /// What is known of a table before its files are looked at.
 pub(crate) struct Listed {

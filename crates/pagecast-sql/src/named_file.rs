@@ -18,8 +18,8 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use object_store::{Error, ObjectStoreExt};
 
-use crate::folder::is_shown;
-use crate::stores::unpacked::is_unpacked;
+use crate::keys::is_shown;
+use crate::unpacked::is_unpacked;
 
 /// A table of files that are not Parquet.
 #[derive(Debug)]

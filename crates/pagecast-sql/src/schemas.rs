@@ -12,8 +12,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::{ObjectMeta, ObjectStore};
 use pagecast_corrections::widening;
 
-use crate::folder::is_shown;
-use crate::stores::unpacked::packed;
+use crate::keys::is_shown;
+use crate::unpacked::packed;
 
 /// A file that was looked at.
 struct InFile {

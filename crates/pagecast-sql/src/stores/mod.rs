@@ -3,7 +3,6 @@
 mod credentials;
 mod discreet;
 mod on_demand;
-pub(crate) mod unpacked;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,9 +25,10 @@ use self::discreet::{DiscreetStore, Hidden};
 pub(crate) use self::on_demand::OnDemand;
 use crate::error::{OpenError, Setting, misuse};
 use crate::formats::Format;
+use crate::keys::{is_hidden, key};
 use crate::logs::{Log, LogFormat};
 use crate::place::{Login, Place};
-use crate::tables::{self, Closed, Found, Table, encoded, is_hidden, key};
+use crate::tables::{self, Closed, Found, Table, encoded};
 
 /// A place in an object store.
 pub struct Source {
