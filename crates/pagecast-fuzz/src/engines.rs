@@ -420,8 +420,8 @@ fn is_read_rightly(table: &Table) -> bool {
 }
 
 /// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
-/// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says which tables cannot
-/// be read, and why.
+/// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says why tables are
+/// missing.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<Vec<String>> {
     // Where nothing is a table there is no list of those that are closed.
     let Found { tables: mut found, closed } = match discover(folder) {
