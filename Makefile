@@ -156,7 +156,7 @@ fuzz: ## what reads traces, stores, flash, clients under libFuzzer, each for FUZ
 	bash ci/fuzz.sh
 
 # Built with the command, so that both have one build of DataFusion.
-fuzz-sql: ## random statements beside their answers and DuckDB; target/bench/fuzz-sql.json (ARGS='--seed 7 --tables delta')
+fuzz-sql: ## random statements beside computed rows; target/bench/fuzz-sql.json (ARGS='--seed 7')
 	@mkdir -p target/bench
 	cargo build --release --locked -p pagecast-cli -p pagecast-fuzz --features pagecast-cli/iceberg,pagecast-cli/ducklake
 	bash ci/writers.sh $(CARGO_TARGET_DIR)/release/fuzz-sql --statements 100000 --json target/bench/fuzz-sql.json $(ARGS)

@@ -196,9 +196,10 @@ impl Case {
         Ok("pagecast, without a pool")
     }
 
-    /// Whether the statement names a column of such a table, of whose bounds DataFusion believes something wrong:
-    /// they leave out NaN (<https://github.com/apache/datafusion/issues/15812>), those of joins
-    /// tell -0 from 0, and old ones compare bytes as signed numbers.
+    /// Whether the statement names a column of such a table, of whose bounds DataFusion believes
+    /// something wrong: they leave out NaN
+    /// (<https://github.com/apache/datafusion/issues/15812>), those of joins tell -0 from 0, and
+    /// old ones compare bytes as signed numbers.
     fn trusts_wrong_bounds(&self, of: &dyn Fn(&Table) -> bool) -> bool {
         let sql = self.sql();
         let is_old = |table: &Table| table.files.iter().any(|file| file.statistics == Statistics::Old);

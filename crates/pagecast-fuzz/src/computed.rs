@@ -226,8 +226,6 @@ fn called(function: Function, value: Value) -> Result<Value> {
             let unit = ONE / 100;
             Value::Exact((value.abs() + unit / 2) / unit * unit * value.signum())
         }
-        // Of no values there is no length.
-        (Function::Length, Value::List(values)) if values.is_empty() => Value::Null,
         (Function::Length, Value::List(values)) => Value::whole(values.len() as i64),
         (Function::AfterJanuary, Value::Text(text)) => {
             let months: i64 = text.split(' ').next().unwrap_or_default().parse().with_context(|| text.clone())?;

@@ -13,8 +13,8 @@ use crate::engines::Setting;
 use crate::tables::{FOLDER, Layout, Table};
 use crate::types::{Container, Kind};
 
-/// Whether this setting's tables of declared columns are those of a program, which registers them by
-/// itself: they are DataFusion's own then, and nothing of ours corrects what they believe.
+/// Whether the columns are declared by a program, which registers the table by itself: it is
+/// DataFusion's own then, and nothing of ours corrects what it believes.
 pub(crate) fn is_of_program(table: &Table, setting: &Setting) -> bool {
     let is_declared = matches!(table.layout, Layout::Declared { .. });
     is_declared && !(setting.door && declaration(table, Path::new("")).is_some())

@@ -253,7 +253,7 @@ impl Engine {
             bounded: false,
             allowed: Vec::new(),
             endpoint: None,
-            memory: Some(setting.pool + setting.memory.unwrap_or(256 << 20)),
+            memory: Some((setting.pool + setting.memory.unwrap_or(256 << 20)).max(32 << 20)),
             flash: None,
             policy: setting.policy.clone(),
             seed: 1,
@@ -353,7 +353,7 @@ impl Engine {
     fn failed(&self, error: &str) -> Outcome {
         let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
         // A column of intervals may be refused by name.
-        let is_interval = error.contains("INTERVAL") || error.contains("interval");
+        let is_interval = error.to_lowercase().contains("interval") && !error.contains("Internal error");
         let is_left_out = is_interval || error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
         let is_expected = self.has_limit && is_refusal || is_left_out;
         let closed = self.closed.iter().map(|closed| format!("; closed: {closed}")).collect::<String>();
@@ -420,8 +420,8 @@ fn is_read_rightly(table: &Table) -> bool {
 }
 
 /// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
-/// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says which tables cannot
-/// be read, and why.
+/// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says why tables are
+/// missing.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<Vec<String>> {
     // Where nothing is a table there is no list of those that are closed.
     let Found { tables: mut found, closed } = match discover(folder) {

@@ -1,5 +1,5 @@
 //! What a statement says of the rows of its tables, computed row by row: the answer that engines
-//! are compared with. It plans nothing and knows no files. A join looks its key up in a map, because
+//! are compared with. It plans nothing and knows no files. A join looks its key up in a map, for
 //! all pairs of rows would take too long; nothing else is clever.
 
 use std::cell::RefCell;

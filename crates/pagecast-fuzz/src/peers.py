@@ -1,7 +1,9 @@
 # DuckDB, and other writers of files. Reads lines of JSON, and answers each by one:
 #   {"sql": ..., "to": a Parquet file for the rows}
-#   {"make": format, "path": of a table, "name": its name, "steps": ..., "bounds": kept or not, "to": a Parquet file for its rows}
-#   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group, "marks": {column: type}}
+#   {"make": format, "path": of a table, "name": its name, "steps": ..., "bounds": kept or not,
+#    "to": a Parquet file for its rows}
+#   {"write": writer, "from": a Parquet file, "to": a file, "rows": of a row group,
+#    "marks": {column: type}}
 import gzip, importlib.util, json, os, struct, sys
 import duckdb
 
