@@ -4,6 +4,7 @@ use anyhow::{anyhow, bail};
 use datafusion::prelude::SessionContext;
 
 use crate::semantics::{self, dialect};
+use crate::statements::{ALL_COLUMNS, with_all_columns};
 use crate::tables::Closed;
 use crate::{summary, syntax};
 
@@ -16,9 +17,11 @@ const NAMED_TABLES: usize = 10;
 ///
 /// What is no SQL, as a [`syntax::Fault`] with its place; a table that is closed.
 pub fn statement(ctx: &SessionContext, closed: &[Closed], sql: &str) -> anyhow::Result<()> {
-    let described = summary::described(sql);
+    let completed = with_all_columns(sql, dialect(ctx).as_ref());
+    let added = completed.as_ref().map_or(0, |_| ALL_COLUMNS.len() as u64);
+    let described = summary::described(sql).or(completed);
     let checked = described.as_deref().unwrap_or(sql);
-    syntax::statements_of(checked, dialect(ctx).as_ref())?;
+    syntax::statements_of(checked, dialect(ctx).as_ref()).map_err(|fault| fault.after(added))?;
     check_open(ctx, closed, checked)
 }
 

@@ -19,6 +19,12 @@ impl Fault {
         let column = if self.line == 1 { self.column + column - 1 } else { self.column };
         Self { line: self.line + line - 1, column, what: self.what }
     }
+
+    /// The same in a text without the `added` columns at its start.
+    pub fn after(self, added: u64) -> Self {
+        let added = if self.line == 1 { added.min(self.column - 1) } else { 0 };
+        Self { column: self.column - added, ..self }
+    }
 }
 
 impl fmt::Display for Fault {

@@ -154,7 +154,7 @@ async fn keys(
             files.try_filter(|file| std::future::ready(is_shown(std::slice::from_ref(url), &file.location)));
         while let Some(file) = files.try_next().await? {
             let of_file = url.strip_prefix(&file.location).into_iter().flatten().filter_map(key);
-            keys.add(&file.location.to_string(), of_file.collect()).map_err(|fault| plan_datafusion_err!("{fault}"))?;
+            keys.add(file.location.as_ref(), of_file.collect()).map_err(|fault| plan_datafusion_err!("{fault}"))?;
         }
     }
     let found = keys.columns();

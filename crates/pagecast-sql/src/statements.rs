@@ -2,9 +2,31 @@
 //! semicolons.
 
 use datafusion::sql::sqlparser::dialect::Dialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
 use crate::fault::Fault;
+
+/// What makes a query of a `FROM` alone.
+pub const ALL_COLUMNS: &str = "SELECT * ";
+
+/// `FROM t` as DuckDB means it: with [`ALL_COLUMNS`] before it. `None` for other statements.
+pub fn with_all_columns(sql: &str, dialect: &dyn Dialect) -> Option<String> {
+    let (tokens, _) = tokens(sql, dialect);
+    let mut depth = 0;
+    let keywords = tokens.iter().filter_map(|token| {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            Token::Word(word) if depth == 0 => return Some(word.keyword),
+            _ => {}
+        }
+        None
+    });
+    let mut keywords = keywords.collect::<Vec<_>>().into_iter();
+    let is_alone = keywords.next() == Some(Keyword::FROM) && !keywords.any(|word| word == Keyword::SELECT);
+    is_alone.then(|| format!("{ALL_COLUMNS}{sql}"))
+}
 
 /// One statement, and where in its input it begins: line and column, from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -145,12 +167,11 @@ impl<'a> Places<'a> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::SQLiteDialect;
+    use datafusion::sql::sqlparser::dialect::{GenericDialect, SQLiteDialect};
 
     use super::*;
-    use crate::semantics::Words;
 
-    const OURS: &Words = &Words;
+    const OURS: &GenericDialect = &GenericDialect {};
 
     fn split(text: &str) -> (Vec<String>, Result<Option<String>, String>) {
         let mut statements = Statements::default();
@@ -214,6 +235,16 @@ mod tests {
         let nested = "SELECT /* ; /* ; */ 1; */ 2;";
         assert_eq!(texts(Statements::default().push(nested, OURS)), ["SELECT /* ; /* ; */ 1; */ 2"]);
         assert_eq!(texts(Statements::default().push(nested, &SQLiteDialect {})), ["SELECT /* ; /* ; */ 1", "*/ 2"]);
+    }
+
+    #[test]
+    fn a_table_alone_has_all_its_columns() {
+        let all = |sql| with_all_columns(sql, OURS);
+        assert_eq!(all("FROM t WHERE a > 1 LIMIT 2").as_deref(), Some("SELECT * FROM t WHERE a > 1 LIMIT 2"));
+        assert_eq!(all("-- x\nfrom (SELECT 1)").as_deref(), Some("SELECT * -- x\nfrom (SELECT 1)"));
+        for other in ["FROM t SELECT a", "SELECT 1", "DELETE FROM t", "\"FROM\" t", "SHOW TABLES", "(FROM t)"] {
+            assert_eq!(all(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -24,10 +24,10 @@ fn written(format: &str) -> String {
 
 #[test]
 fn every_format_tells_null_from_an_empty_text() {
-    assert_eq!(written("csv"), "n,text,x\n1,\"\",1.5\n2,,\n3,\"a, \"\"b\"\"\",-0.25\n");
-    assert_eq!(written("tsv"), "n\ttext\tx\n1\t\"\"\t1.5\n2\t\t\n3\t\"a, \"\"b\"\"\"\t-0.25\n");
+    assert_eq!(written("csv"), "n,text,x\n1,\"\",1.50\n2,,\n3,\"a, \"\"b\"\"\",-0.25\n");
+    assert_eq!(written("tsv"), "n\ttext\tx\n1\t\"\"\t1.50\n2\t\t\n3\t\"a, \"\"b\"\"\"\t-0.25\n");
     let lines =
-        [r#"{"n":1,"text":"","x":1.5}"#, r#"{"n":2,"text":null,"x":null}"#, r#"{"n":3,"text":"a, \"b\"","x":-0.25}"#];
+        [r#"{"n":1,"text":"","x":1.50}"#, r#"{"n":2,"text":null,"x":null}"#, r#"{"n":3,"text":"a, \"b\"","x":-0.25}"#];
     assert_eq!(written("ndjson"), format!("{}\n", lines.join("\n")));
     assert_eq!(written("jsonl"), written("ndjson"));
     let array: serde_json::Value = serde_json::from_str(&written("json")).unwrap();

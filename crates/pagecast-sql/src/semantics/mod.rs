@@ -49,6 +49,7 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
+use crate::statements::with_all_columns;
 pub(crate) use calculation::may_fail;
 pub use plans::meant;
 pub use words::{Words, dialect};
@@ -65,7 +66,9 @@ pub async fn frame(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
 
 /// The one statement of `sql`.
 pub(crate) fn parsed(ctx: &SessionContext, sql: &str) -> Result<Statement> {
-    let mut statements = DFParser::parse_sql_with_dialect(sql, dialect(ctx).as_ref())?;
+    let dialect = dialect(ctx);
+    let completed = with_all_columns(sql, dialect.as_ref());
+    let mut statements = DFParser::parse_sql_with_dialect(completed.as_deref().unwrap_or(sql), dialect.as_ref())?;
     match (statements.pop_front(), statements.len()) {
         (Some(statement), 0) => Ok(statement),
         (None, _) => Err(Classed::new("42601", "there is no statement").into()),

@@ -109,6 +109,7 @@ impl Dialect for Words {
     has!(
         supports_dictionary_syntax,
         support_map_literal_syntax,
+        supports_struct_literal,
         supports_from_first_select,
         supports_select_wildcard_except,
         supports_select_wildcard_exclude,
