@@ -21,9 +21,9 @@ use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, binary_expr, cast, lit,
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WriteOp, binary_expr, cast, lit,
 };
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 /// Functions of DataFusion's that refuse some values of the types that they take.
 const REFUSES: [&str; 9] =
@@ -50,11 +50,17 @@ impl OptimizerRule for Guards {
         "guards"
     }
 
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
+    /// A DELETE and an UPDATE hand their conditions on as they are.
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match &plan {
+            LogicalPlan::Dml(change) if !matches!(change.op, WriteOp::Insert(_)) => Ok(Transformed::no(plan)),
+            _ => plan.transform_up_with_subqueries(|plan| self.guarded(plan)),
+        }
+    }
+}
+
+impl Guards {
+    fn guarded(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let plan = match plan {
             LogicalPlan::TableScan(mut scan) if !scan.filters.is_empty() => {
                 let table = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
