@@ -1,4 +1,5 @@
 //! What DataFusion's planner gets wrong, in a plain session with the corrections.
+#![allow(clippy::unwrap_used)]
 
 mod casts;
 mod groups;
