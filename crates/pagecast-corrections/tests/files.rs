@@ -112,6 +112,9 @@ async fn zeros_are_equal() {
     }
 }
 
+/// Whether a comparison of two numbers holds.
+type Holds = fn(i64, i64) -> bool;
+
 /// Each operator beside literals that are finer than the column, as fine, and beyond it.
 #[tokio::test]
 async fn a_literal_finer_than_its_column_is_not_cut() {
@@ -121,7 +124,7 @@ async fn a_literal_finer_than_its_column_is_not_cut() {
     for nanoseconds in [-1i64, 0, 500, 1_000, 1_500, 2_000, 2_500] {
         let literal = format!("arrow_cast(CAST({nanoseconds} AS BIGINT), 'Timestamp(Nanosecond, None)')");
         let text = format!("'{}'", chrono::DateTime::from_timestamp_nanos(nanoseconds).format("%Y-%m-%dT%H:%M:%S%.9f"));
-        let holds: [(&str, fn(i64, i64) -> bool); 6] = [
+        let holds: [(&str, Holds); 6] = [
             ("=", |a, b| a == b),
             ("<>", |a, b| a != b),
             ("<", |a, b| a < b),

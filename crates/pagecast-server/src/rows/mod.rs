@@ -183,6 +183,8 @@ fn binary(array: &ArrayRef, row: usize, out: &mut BytesMut) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
     use arrow::array::{
         Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int32Array, LargeStringArray, ListArray, UInt64Array,
     };
