@@ -25,9 +25,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Functions of DataFusion's that refuse some values of the types that they take.
-const REFUSES: [&str; 9] =
-    ["arrow_cast", "chr", "decode", "factorial", "make_date", "make_time", "substr", "to_date", "to_timestamp"];
+/// Functions that refuse some values of the types that they take: DataFusion's, and a [hidden
+/// cast](crate::casts).
+const REFUSES: [&str; 10] =
+    ["arrow_cast", "cast", "chr", "decode", "factorial", "make_date", "make_time", "substr", "to_date", "to_timestamp"];
 
 /// Conditions that guard each other, one in the other.
 const DEEPEST: usize = 16;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
+//! | `extremes` | `min` of infinities in a group is the greatest finite number |
 //! | `floats` | NaN has a sign, and -0 is not in a set of literals |
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
@@ -28,6 +29,7 @@
 
 mod bins;
 mod casts;
+mod extremes;
 pub mod floats;
 pub mod footer;
 mod guards;
@@ -88,6 +90,9 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
         .build();
     for function in bins::functions() {
         state.register_udf(Arc::new(function))?;
+    }
+    for function in extremes::functions() {
+        state.register_udaf(Arc::new(function))?;
     }
     state.register_function_rewrite(Arc::new(floats::BothZeros))?;
     state.register_function_rewrite(Arc::new(instants::Instants))?;

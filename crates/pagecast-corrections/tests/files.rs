@@ -94,6 +94,26 @@ async fn bounds_of_floats_leave_out_nan() {
 }
 
 #[tokio::test]
+async fn extremes_of_groups_are_values_of_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    write(&folder.path().join("0.parquet"), &[floats(&[nan, inf, -inf, 1.0])], WriterProperties::builder());
+    for (filter, right) in [
+        ("x = 'NaN'", ["NaN,NaN"]),
+        ("x = 'inf'", ["inf,inf"]),
+        ("x = '-inf'", ["-inf,-inf"]),
+        ("x >= 1", ["1.0,NaN"]),
+        ("x <= 1", ["-inf,1.0"]),
+    ] {
+        for kind in ["DOUBLE", "REAL"] {
+            let of = format!("CAST(x AS {kind})");
+            let sql = format!("SELECT min({of}), max({of}) FROM t WHERE {filter} GROUP BY x IS NULL");
+            assert_eq!(ask(folder.path(), &sql).await, right, "{sql}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn zeros_are_equal() {
     let folder = tempfile::tempdir().unwrap();
     let properties = WriterProperties::builder().set_bloom_filter_enabled(true);

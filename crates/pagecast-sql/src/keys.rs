@@ -97,7 +97,8 @@ pub(crate) fn keys(folder: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<(Stri
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().contains(&b'=')) {
             bail!("{}: DataFusion takes `=` in a file's name for a folder's key; rename the file", file.display());
         }
-        let folders = file.ancestors().skip(1).take_while(|&path| path != folder);
+        // A file that is a table by itself has none.
+        let folders = file.ancestors().take_while(|&path| path != folder).skip(1);
         let names: Vec<_> = folders.filter_map(|folder| folder.file_name()?.to_str()).collect();
         let mut of_file: Vec<_> = names.iter().filter_map(|name| key(name)).collect();
         of_file.reverse();
