@@ -1,8 +1,9 @@
-//! `date_bin` and `date_trunc` of moments that are no nanoseconds: years before 1678 and after 2261.
+//! `date_bin` and `date_trunc` of moments that are no nanoseconds: years before 1678 and after
+//! 2261.
 //!
-//! DataFusion 55.2 computes in nanoseconds of 64 bits whatever the unit of the column is. Where they
-//! end, `date_bin` is NULL and `date_trunc` fails. Then, and only then, they are computed here. The
-//! file goes when both compute in the unit of their column.
+//! DataFusion 55.2 computes in nanoseconds of 64 bits whatever the unit of the column is. Where
+//! they end, `date_bin` is NULL and `date_trunc` fails. Then, and only then, they are computed
+//! here. The file goes when both compute in the unit of their column.
 
 use std::sync::Arc;
 

@@ -2,8 +2,9 @@
 //!
 //! DataFusion 55.2 compares floats by IEEE 754's total order, in which a NaN with a sign is less
 //! than all numbers and unequal to one without, and processors make such NaNs. Its operators take 0
-//! for -0, but its sets of literals do not (`x IN (0.0, ..)`). So what is read has one NaN, and a zero
-//! among literals stands beside the set. The file goes when arrow-rs compares floats as SQL does.
+//! for -0, but its sets of literals do not (`x IN (0.0, ..)`). So what is read has one NaN, and a
+//! zero among literals stands beside the set. The file goes when arrow-rs compares floats as SQL
+//! does.
 //!
 //! Cost: a look at each float that is read; a copy of an array that has such a NaN.
 
@@ -12,12 +13,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::{Expr, ExprSchemable, lit};
+use datafusion::logical_expr::expr_rewriter::{FunctionRewrite, NamePreserver};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 
@@ -88,6 +91,61 @@ impl FunctionRewrite for BothZeros {
             false => zero.or(value.in_list(others, false)),
         };
         Ok(Transformed::yes(if negated { !found } else { found }))
+    }
+}
+
+/// `ORDER BY x` with -0 as 0, also in windows: rows tie that are equal.
+#[derive(Debug)]
+pub(crate) struct ZerosTie;
+
+impl OptimizerRule for ZerosTie {
+    fn name(&self) -> &str {
+        "zeros tie"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let of_plan = matches!(plan, LogicalPlan::Sort(_));
+        if !of_plan && !matches!(plan, LogicalPlan::Window(_)) {
+            return Ok(Transformed::no(plan));
+        }
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            if of_plan {
+                return Ok(with_one_zero(expr, &schema));
+            }
+            let name = names.save(&expr);
+            let changed = expr.transform_down(|expr| in_window(expr, &schema))?;
+            Ok(if changed.transformed { changed.update_data(|expr| name.restore(expr)) } else { changed })
+        })
+    }
+}
+
+fn in_window(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(window) = &mut expr else { return Ok(Transformed::no(expr)) };
+    let mut changed = false;
+    for key in &mut window.params.order_by {
+        let of_key = with_one_zero(key.expr.clone(), schema);
+        changed |= of_key.transformed;
+        key.expr = of_key.data;
+    }
+    Ok(Transformed::new(expr, changed, TreeNodeRecursion::Jump))
+}
+
+/// The sum of a float and 0, which is 0 for -0.
+fn with_one_zero(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let zero = match expr.get_type(schema) {
+        Ok(DataType::Float32) => lit(0.0_f32),
+        Ok(DataType::Float64) => lit(0.0_f64),
+        _ => return Transformed::no(expr),
+    };
+    match &expr {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Plus, right, .. }) if **right == zero => Transformed::no(expr),
+        _ => Transformed::yes(expr + zero),
     }
 }
 

@@ -99,7 +99,8 @@ impl Names {
     }
 }
 
-/// A column by this name, in which ENUM is STRING and INTERVAL is its bytes; nothing if it is so already.
+/// A column by this name, in which ENUM is STRING and INTERVAL is its bytes; nothing if it is so
+/// already.
 fn texts(column: &Type, name: &str) -> Option<Type> {
     let info = column.get_basic_info();
     let is_enum = info.logical_type_ref() == Some(&LogicalType::Enum) || info.converted_type() == ConvertedType::ENUM;

@@ -2,8 +2,8 @@
 //!
 //! DataFusion 55.2 casts the literal to the column's unit, which cuts it: `t = '..00.0000015'` then
 //! finds the microsecond before, and `t < '..'` leaves it out. Or it casts the column to the
-//! literal's unit, and years after 2262 are no nanoseconds: an error. Both units count from the same
-//! moment, in UTC whatever the zone that shows them, so the comparison is made here, in whole
+//! literal's unit, and years after 2262 are no nanoseconds: an error. Both units count from the
+//! same moment, in UTC whatever the zone that shows them, so the comparison is made here, in whole
 //! numbers, and the literal gets the column's type with a bound that means the same.
 //!
 //! The file goes when DataFusion rounds such a literal by its operator.

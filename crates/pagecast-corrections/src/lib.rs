@@ -9,7 +9,7 @@
 //! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `extremes` | `min` of infinities in a group is the greatest finite number |
-//! | `floats` | NaN has a sign, and -0 is not in a set of literals |
+//! | `floats` | NaN has a sign; -0 is before 0, and not in a set of literals |
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
@@ -77,6 +77,7 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     ctx.add_analyzer_rule(Arc::new(set_operations::CountedCopies));
     ctx.add_analyzer_rule(Arc::new(subqueries::ThreeValued::default()));
     ctx.add_optimizer_rule(Arc::new(casts::HiddenCasts));
+    ctx.add_optimizer_rule(Arc::new(floats::ZerosTie));
     // Behind all of DataFusion's rules, of which some change the order of conditions.
     ctx.add_optimizer_rule(Arc::new(guards::Guards::new(may_fail)));
     let state = ctx.state_ref();

@@ -2,9 +2,9 @@
 //!
 //! `ON a.x IS NOT DISTINCT FROM b.x` becomes a join in which NULL equals NULL. An `a.y = b.y` that
 //! comes to it, from WHERE or from ON, becomes one more key, and then NULLs of `y` match too. Here
-//! such a key is not NULL on the left, and joins with that equality are not taken apart. No upstream
-//! issue is known; needed for 55.2. It goes when `ExtractEquijoinPredicate` and `EliminateCrossJoin`
-//! leave such conditions alone, or keys have an equality each.
+//! such a key is not NULL on the left, and joins with that equality are not taken apart. No
+//! upstream issue is known; needed for 55.2. It goes when `ExtractEquijoinPredicate` and
+//! `EliminateCrossJoin` leave such conditions alone, or keys have an equality each.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Readers of Parquet files by [corrected](crate::footer) footers, for scans that no pool reads. They
-//! go with those corrections.
+//! Readers of Parquet files by [corrected](crate::footer) footers, for scans that no pool reads.
+//! They go with those corrections.
 
 use std::ops::Range;
 use std::sync::Arc;

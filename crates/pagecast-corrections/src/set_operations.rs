@@ -1,9 +1,9 @@
 //! EXCEPT ALL and INTERSECT ALL: how often a row comes.
 //!
 //! DataFusion plans them as anti and semi joins, in which one copy on the right takes or keeps all
-//! copies on the left (<https://github.com/apache/datafusion/issues/12956>, and 12955). SQL wants `max(m - n,
-//! 0)` and `min(m, n)` copies. So the copies of a row are numbered on both sides, and the number is
-//! one more key of the join. Needed for 55.2; goes when DataFusion counts copies.
+//! copies on the left (<https://github.com/apache/datafusion/issues/12956>, and 12955). SQL wants
+//! `max(m - n, 0)` and `min(m, n)` copies. So the copies of a row are numbered on both sides, and
+//! the number is one more key of the join. Needed for 55.2; goes when DataFusion counts copies.
 
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@
 //!
 //! DataFusion 55.2 believes a footer further than the format promises
 //! (<https://github.com/apache/datafusion/issues/15812> for NaN,
-//! <https://github.com/apache/datafusion/issues/8335> for orders of bytes). So what is no promise is
-//! taken out of a footer before DataFusion sees it. A new kind of distrust is a line of [`Doubt::of`]:
+//! <https://github.com/apache/datafusion/issues/8335> for orders of bytes). So what is no promise
+//! is taken out of a footer before DataFusion sees it. A new kind of distrust is a line of
+//! [`Doubt::of`]:
 //!
 //! * A column that may be NULL and has no `null_count` has an unknown number of NULLs.
 //! * Old writers compared bytes in ways of their own, and some types have no order.
@@ -27,8 +28,8 @@ use parquet::file::metadata::{
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::{Statistics as Bounds, ValueStatistics};
 
-/// A footer without what is no promise, in its statistics, its page index, its Bloom filters and its
-/// order.
+/// A footer without what is no promise, in its statistics, its page index, its Bloom filters and
+/// its order.
 ///
 /// # Errors
 /// A row group has another number of columns than the file.

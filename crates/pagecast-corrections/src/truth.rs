@@ -1,7 +1,7 @@
 //! A text beside a truth value: `flag = 'false'`, also of a folder `flag=false`.
 //!
-//! PostgreSQL takes a literal in quotes for a value of the type beside it. DataFusion 55 does so for
-//! numbers and times, and refuses truth values. The file goes when its coercion has them.
+//! PostgreSQL takes a literal in quotes for a value of the type beside it. DataFusion 55 does so
+//! for numbers and times, and refuses truth values. The file goes when its coercion has them.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;

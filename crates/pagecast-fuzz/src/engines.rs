@@ -19,7 +19,7 @@ use pagecast_core::policy::PolicySpec;
 use pagecast_core::random::Random;
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use pagecast_sql::tables::{Found, discover};
-use pagecast_sql::{Options, Place};
+use pagecast_sql::{Options, Place, semantics};
 use serde::{Deserialize, Serialize};
 
 use crate::declared::{declaration, declared};
@@ -231,8 +231,9 @@ impl Engine {
         if setting.door || tables.iter().any(is_of_command) {
             return Self::of_command(tables, folder, setting).await;
         }
-        let ctx = setting.context(pagecast_corrections::configured(setting.config()))?;
-        pagecast_corrections::install(&ctx, |_| false)?;
+        let ctx = setting.context(semantics::configured(pagecast_corrections::configured(setting.config())))?;
+        pagecast_corrections::install(&ctx, semantics::may_fail)?;
+        semantics::install(&ctx)?;
         let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
         let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;
         pagecast_delta::install(&ctx)?;
@@ -363,7 +364,7 @@ impl Engine {
 
 /// The plan of a statement, and how it reads.
 async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, String)> {
-    let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+    let plan = semantics::frame(ctx, sql).await?.create_physical_plan().await?;
     let text = displayable(plan.as_ref()).indent(false).to_string();
     if text.lines().any(|node| node.contains("SortMergeJoinExec") && node.contains("filter=")) {
         return not_impl_err!("{LEFT_OUT}");

@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_fault_has_a_place() {
-        let problem = parse("SELECT 1,\n FROM FROM t").unwrap_err();
+        let problem = parse("SELECT 1,\n FROM t WHERE )").unwrap_err();
         assert_eq!((problem.code, problem.position.is_some()), ("42601", true));
     }
 }

@@ -128,7 +128,8 @@ impl Folder {
     }
 }
 
-/// Whether the column, or a part of it, has UUIDs or intervals, which no other reader makes of bytes.
+/// Whether the column, or a part of it, has UUIDs or intervals, which no other reader makes of
+/// bytes.
 fn is_made(field: &Field) -> bool {
     let is_interval = matches!(field.data_type(), DataType::Interval(_));
     is_interval || uuid::is_text(field) || parts_of(field.data_type()).iter().any(|part| is_made(part))

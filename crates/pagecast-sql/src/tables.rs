@@ -93,9 +93,9 @@ fn outside(path: &Path, bounds: &[PathBuf]) -> Option<PathBuf> {
 /// The tables in `data`, which is a file, a Delta or Iceberg table or a folder: of a folder each
 /// file whose ending is that of a format, and each subfolder that is such a table or holds such
 /// files, be it in folders below; or only the folder itself, if it holds folders of keys
-/// (`year=2024`). Where a Parquet table and one of another format would have one name, there is the Parquet
-/// table. Every footer is read, and every log, so that a broken one closes its table here and ends
-/// no run in its middle.
+/// (`year=2024`). Where a Parquet table and one of another format would have one name, there is the
+/// Parquet table. Every footer is read, and every log, so that a broken one closes its table here
+/// and ends no run in its middle.
 pub fn discover(data: &Path) -> anyhow::Result<Found> {
     discover_allowing(data, &[])
 }

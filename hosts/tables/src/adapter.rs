@@ -91,7 +91,8 @@ struct OfFile {
     physical: SchemaRef,
     /// Values of columns that the file lacks.
     defaults: HashMap<String, ScalarValue>,
-    /// Which columns of the file are made into nested ones, UUIDs or intervals of the table, and into which.
+    /// Which columns of the file are made into nested ones, UUIDs or intervals of the table, and
+    /// into which.
     nested: HashMap<usize, usize>,
     /// DataFusion's, over the file's columns by the names that the table has for them.
     by_name: Arc<dyn PhysicalExprAdapter>,

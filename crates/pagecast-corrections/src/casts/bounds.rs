@@ -2,9 +2,9 @@
 //!
 //! DataFusion casts the bounds of a column where a projection casts the column, and takes `min`,
 //! `max` and the number of distinct values from there: of the texts '9' and '10' the greatest is
-//! '9', and so is that of their numbers (<https://github.com/apache/datafusion/issues/25221>, mended
-//! after 55.2 by <https://github.com/apache/datafusion/pull/25227>). Here an aggregate reads rows
-//! if a cast below it does more than widen. This file goes with the next version.
+//! '9', and so is that of their numbers (<https://github.com/apache/datafusion/issues/25221>,
+//! mended after 55.2 by <https://github.com/apache/datafusion/pull/25227>). Here an aggregate reads
+//! rows if a cast below it does more than widen. This file goes with the next version.
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@
 //! DataFusion 55.2 concludes too much in four places.
 //! * Row groups are left out by casts of their bounds, whatever the types, unless one is a text:
 //!   `CAST(ts AS TIME) = TIME '12:00'` and ORDER BY with LIMIT by such a cast lose rows.
-//! * Where a column is in order, so is a cast of a time to a time, also of instants to times of day.
+//! * Where a column is in order, so is a cast of a time to a time, also of instants to times of
+//!   day.
 //! * A filter by `CAST(ts AS DATE) = DATE '2020-01-02'` makes `ts` a constant, and ORDER BY, GROUP
 //!   BY and windows by `ts` then do nothing.
 //! * [`min` and `max`](bounds).

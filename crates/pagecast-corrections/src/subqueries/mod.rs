@@ -9,8 +9,8 @@
 //! row; or it refuses.
 //!
 //! This rule runs before and leaves to DataFusion what it does right, so that plain IN, EXISTS and
-//! NOT IN in WHERE are the joins that they were. The others become [marks](marks), which say whether
-//! there is a match, a NULL, or anything, over a subquery that is [of all outer rows at
+//! NOT IN in WHERE are the joins that they were. The others become [marks](marks), which say
+//! whether there is a match, a NULL, or anything, over a subquery that is [of all outer rows at
 //! once](domain). Needed for 55.2. This folder goes when mark joins have three values there, and
 //! correlated subqueries are unnested in general.
 

@@ -50,7 +50,7 @@ use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
 use crate::statements::with_all_columns;
-pub(crate) use calculation::may_fail;
+pub use calculation::may_fail;
 pub use plans::meant;
 pub use words::{Words, dialect};
 
@@ -119,15 +119,20 @@ pub fn condition(frame: &DataFrame, sql: &str) -> Result<Expr> {
 }
 
 /// Options of a session in which statements mean that: a literal with a point is a decimal, not the
-/// nearest double (<https://github.com/apache/datafusion/issues/12817>), and the session has a zone.
-pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
+/// nearest double (<https://github.com/apache/datafusion/issues/12817>), and the session has a
+/// zone.
+pub fn configured(config: SessionConfig) -> SessionConfig {
     let config = config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true);
     config.set_str("datafusion.execution.time_zone", "+00:00")
 }
 
 /// Puts PostgreSQL's functions in the place of DataFusion's of the same names, and plans what
 /// DataFusion does not.
-pub(crate) fn install(ctx: &SessionContext) -> Result<()> {
+///
+/// # Errors
+///
+/// The session refuses one.
+pub fn install(ctx: &SessionContext) -> Result<()> {
     ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
     series::install(ctx)?;
     ctx.register_udaf(sum::function());
@@ -171,6 +176,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_means_the_same() {
         let ctx = SessionContext::new_with_config(configured(SessionConfig::new()));
+        pagecast_corrections::install(&ctx, may_fail).unwrap();
         install(&ctx).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("t.csv");
