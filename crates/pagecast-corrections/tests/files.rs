@@ -130,6 +130,10 @@ async fn zeros_are_equal() {
         let count = ask(folder.path(), &format!("SELECT count(*) FROM t WHERE {filter}")).await;
         assert_eq!(count, [right.to_string()], "{filter}");
     }
+    let ranks = "SELECT DISTINCT rank() OVER (ORDER BY x) r FROM t ORDER BY r";
+    assert_eq!(ask(folder.path(), ranks).await, ["1", "4", "5"]);
+    let of_zeros = "SELECT n FROM (SELECT x, row_number() OVER () n FROM t) WHERE x = 0 ORDER BY x, n";
+    assert_eq!(ask(folder.path(), of_zeros).await, ["1", "3", "4"]);
 }
 
 /// Whether a comparison of two numbers holds.
