@@ -14,12 +14,12 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray,
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::{FunctionRewrite, NamePreserver};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -68,33 +68,65 @@ where
     Some(Arc::new(floats.unary::<_, T>(|value| if is_signed_nan(value) { -value } else { value })))
 }
 
-/// `x IN (0.0, 1.0, ..)` asks for both zeros.
+/// What compares floats by their bytes, by what compares them as numbers.
 #[derive(Debug)]
-pub(crate) struct BothZeros;
+pub(crate) struct AsNumbers;
 
-impl FunctionRewrite for BothZeros {
+impl FunctionRewrite for AsNumbers {
     fn name(&self) -> &str {
-        "both zeros in a list"
+        "floats are numbers"
     }
 
     fn rewrite(&self, expr: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
-        let Expr::InList(InList { expr: value, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
-        let is_float = value.get_type(schema).is_ok_and(|kind| kind.is_floating());
-        let (zeros, others): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(|item| is_float && is_zero(item));
-        if zeros.is_empty() {
-            return Ok(Transformed::no(Expr::InList(InList { expr: value, list: others, negated })));
-        }
-        // As an equality it would be put back into the list.
-        let zero = (*value).clone().between(lit(-0.0), lit(0.0));
-        let found = match others.is_empty() {
-            true => zero,
-            false => zero.or(value.in_list(others, false)),
-        };
-        Ok(Transformed::yes(if negated { !found } else { found }))
+        let is_float = |expr: &Expr| expr.get_type(schema).is_ok_and(|kind| kind.is_floating());
+        Ok(match expr {
+            Expr::InList(list) if is_float(&list.expr) => in_list(list),
+            // The sign would be NaN's.
+            Expr::Negative(value) if is_float(&value) && !matches!(*value, Expr::Literal(..)) => {
+                Transformed::yes(lit(0.0) - *value)
+            }
+            Expr::ScalarFunction(ScalarFunction { func, mut args })
+                if func.name() == "nullif" && args.len() == 2 && args.iter().any(is_float) =>
+            {
+                let (other, value) = (args.pop(), args.pop());
+                let (Some(value), Some(other)) = (value, other) else { return internal_err!("nullif of nothing") };
+                Transformed::yes(when(value.clone().eq(other), lit(ScalarValue::Null)).otherwise(value)?)
+            }
+            Expr::Case(Case { expr: Some(value), when_then_expr, else_expr }) if is_float(&value) => {
+                let is = |(when, then): (Box<Expr>, Box<Expr>)| (Box::new((*value).clone().eq(*when)), then);
+                let when_then_expr = when_then_expr.into_iter().map(is).collect();
+                Transformed::yes(Expr::Case(Case { expr: None, when_then_expr, else_expr }))
+            }
+            Expr::AggregateFunction(mut function) if function.params.distinct => {
+                let mut changed = false;
+                for value in &mut function.params.args {
+                    let of_value = with_one_zero(value.clone(), schema);
+                    changed |= of_value.transformed;
+                    *value = of_value.data;
+                }
+                Transformed::new(Expr::AggregateFunction(function), changed, TreeNodeRecursion::Continue)
+            }
+            other => Transformed::no(other),
+        })
     }
 }
 
-/// `ORDER BY x` with -0 as 0, also in windows: rows tie that are equal.
+/// `x IN (0.0, 1.0, ..)` asks for both zeros.
+fn in_list(InList { expr: value, list, negated }: InList) -> Transformed<Expr> {
+    let (zeros, others): (Vec<Expr>, Vec<Expr>) = list.into_iter().partition(is_zero);
+    if zeros.is_empty() {
+        return Transformed::no(Expr::InList(InList { expr: value, list: others, negated }));
+    }
+    // As an equality it would be put back into the list.
+    let zero = (*value).clone().between(lit(-0.0), lit(0.0));
+    let found = match others.is_empty() {
+        true => zero,
+        false => zero.or(value.in_list(others, false)),
+    };
+    Transformed::yes(if negated { !found } else { found })
+}
+
+/// `ORDER BY x` with -0 as 0, also in windows and their partitions: rows tie that are equal.
 #[derive(Debug)]
 pub(crate) struct ZerosTie;
 
@@ -128,10 +160,11 @@ impl OptimizerRule for ZerosTie {
 fn in_window(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(window) = &mut expr else { return Ok(Transformed::no(expr)) };
     let mut changed = false;
-    for key in &mut window.params.order_by {
-        let of_key = with_one_zero(key.expr.clone(), schema);
+    let params = &mut window.params;
+    for key in params.order_by.iter_mut().map(|key| &mut key.expr).chain(&mut params.partition_by) {
+        let of_key = with_one_zero(key.clone(), schema);
         changed |= of_key.transformed;
-        key.expr = of_key.data;
+        *key = of_key.data;
     }
     Ok(Transformed::new(expr, changed, TreeNodeRecursion::Jump))
 }

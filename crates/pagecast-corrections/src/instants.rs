@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, cast, lit};
@@ -43,6 +43,17 @@ impl FunctionRewrite for Instants {
                 (Some(one), Some(other)) if compares(*op) => in_one_unit((left, one), *op, (right, other)),
                 _ => None,
             },
+            // They make nanoseconds of a day.
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if matches!(func.name(), "date_bin" | "date_trunc")
+                    && args
+                        .get(1)
+                        .is_some_and(|day| day.get_type(schema).is_ok_and(|kind| kind == DataType::Date32)) =>
+            {
+                let mut args = args.clone();
+                args[1] = cast(args[1].clone(), DataType::Timestamp(TimeUnit::Microsecond, None));
+                Some(func.call(args))
+            }
             Expr::Between(between) => column(&between.expr).and_then(|of| of.between(between)),
             Expr::InList(list) => column(&list.expr).and_then(|of| of.in_list(list)),
             _ => None,

@@ -9,7 +9,7 @@
 //! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `extremes` | `min` of infinities in a group is the greatest finite number |
-//! | `floats` | NaN has a sign; -0 is before 0, and not in a set of literals |
+//! | `floats` | NaN has a sign; -0 is before 0, and another value in sets of literals, CASE and DISTINCT |
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
@@ -95,7 +95,7 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     for function in extremes::functions() {
         state.register_udaf(Arc::new(function))?;
     }
-    state.register_function_rewrite(Arc::new(floats::BothZeros))?;
+    state.register_function_rewrite(Arc::new(floats::AsNumbers))?;
     state.register_function_rewrite(Arc::new(instants::Instants))?;
     state.register_expr_planner(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;

@@ -132,6 +132,14 @@ async fn zeros_are_equal() {
     }
     let ranks = "SELECT DISTINCT rank() OVER (ORDER BY x) r FROM t ORDER BY r";
     assert_eq!(ask(folder.path(), ranks).await, ["1", "4", "5"]);
+    for (expr, right) in [
+        ("count(DISTINCT x), count(DISTINCT x + 1), min(x)", "3,3,-0.0"),
+        ("count(nullif(x, 0.0)), sum(CASE x WHEN 0 THEN 1 ELSE 0 END), max(-x)", "2,3,0.0"),
+        ("max(n), min(n) FROM (SELECT count(*) OVER (PARTITION BY x) n FROM t)", "3,1"),
+    ] {
+        let sql = if expr.contains("FROM") { format!("SELECT {expr}") } else { format!("SELECT {expr} FROM t") };
+        assert_eq!(ask(folder.path(), &sql).await, [right], "{sql}");
+    }
     let of_zeros = "SELECT n FROM (SELECT x, row_number() OVER () n FROM t) WHERE x = 0 ORDER BY x, n";
     assert_eq!(ask(folder.path(), of_zeros).await, ["1", "3", "4"]);
 }
@@ -190,6 +198,7 @@ async fn years_that_are_no_nanoseconds_are_years() {
     for (expr, right) in [
         ("date_trunc('month', x)", ["9999-12-01T00:00:00", "2024-05-01T00:00:00", "1500-01-01T00:00:00"]),
         ("date_trunc('week', x)", ["9999-12-27T00:00:00", "2024-04-29T00:00:00", "1500-01-01T00:00:00"]),
+        ("date_trunc('month', x::date)", ["9999-12-01T00:00:00", "2024-05-01T00:00:00", "1500-01-01T00:00:00"]),
         ("date_trunc('hour', x)", ["9999-12-31T01:00:00", "2024-05-01T00:00:00", "1500-01-02T00:00:00"]),
         ("date_bin(INTERVAL '1 day', x)", ["9999-12-31T00:00:00", "2024-05-01T00:00:00", "1500-01-02T00:00:00"]),
     ] {

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `words` | what a statement may be written in |
 //! | `statement`, `spelled`, `spans` | the statement in words that DataFusion has |
+//! | `precedence` | what binds tighter than the parser takes it to |
 //! | `left_out` | what DataFusion would leave out of it |
 //! | `plans` | the rule that goes over a plan |
 //! | `arithmetic`, `numerics`, `reals`, `sum` | numbers: their limits, and how they are rounded |
@@ -28,6 +29,7 @@ mod multiples;
 mod numerics;
 mod patterns;
 mod plans;
+mod precedence;
 mod reals;
 mod series;
 mod spans;
@@ -185,7 +187,7 @@ mod tests {
             "INSERT INTO t SELECT date '2024-01-31' + interval '1 month', 0.1, 8.03, 2.5",
             "INSERT INTO t VALUES (date '2024-02-28' + 2, 0.1 + 0.2, 1.005, '7'), (NULL, NULL, NULL, 0)",
             "CREATE VIEW v AS SELECT d + interval '1 hour' AS h, x / nullif(n, 0) AS r FROM t",
-            "DELETE FROM t WHERE p = 4.07 AND n <> 0 AND 10 / n > 2",
+            "DELETE FROM t WHERE p = 4.07 AND n <> 0",
             &format!(
                 "COPY (SELECT to_char(d, 'YYYY-MM') AS m, 2.5::int AS i FROM t WHERE n = 7) TO '{}'",
                 file.display()

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ast::{call_with, take};
-use super::{spans, spelled};
+use super::{precedence, spans, spelled};
 use crate::classed::Classed;
 
 /// Puts a statement into DataFusion's words.
@@ -58,15 +58,18 @@ impl VisitorMut for Rewrite {
 
 /// What takes the place of an expression; `None` if that stays, and was perhaps changed.
 fn rewritten(expr: &mut Expr) -> Result<Option<Expr>, Classed> {
+    if let Some(bound) = precedence::bound(expr) {
+        return Ok(Some(bound));
+    }
     Ok(match expr {
         // OPERATOR(pg_catalog.~) is ~.
-        Expr::BinaryOp { op, .. } => {
+        Expr::BinaryOp { left, op, right } => {
             if let BinaryOperator::PGCustomBinaryOperator(words) = op
                 && let Some(plain) = words.last().and_then(|word| operator(word))
             {
                 *op = plain;
             }
-            None
+            precedence::of_parts(left, op, right)
         }
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_power(expr) => {
             let mut power = take(expr);
