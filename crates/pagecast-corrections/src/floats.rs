@@ -24,6 +24,8 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 
+use crate::constant;
+
 /// The same rows, in which every NaN is the one without a sign.
 pub fn with_one_nan(rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
     let schema = rows.schema();
@@ -182,8 +184,8 @@ fn with_one_zero(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     }
 }
 
-/// Whether a literal is a zero, of whatever type.
+/// Whether a constant is a zero, of whatever type.
 fn is_zero(item: &Expr) -> bool {
-    let Expr::Literal(value, _) = item else { return false };
-    matches!(value.cast_to(&DataType::Float64), Ok(ScalarValue::Float64(Some(0.0))))
+    let zero = constant(item).and_then(|value| value.cast_to(&DataType::Float64).ok());
+    matches!(zero, Some(ScalarValue::Float64(Some(0.0))))
 }

@@ -14,11 +14,9 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
-use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, cast, lit};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
-use crate::compares;
+use crate::{compares, constant};
 
 /// The rule. It comes before DataFusion gives both sides one type.
 #[derive(Debug)]
@@ -82,16 +80,7 @@ struct Literal(i128);
 impl Literal {
     /// What a literal of a moment says, or what is as constant as one.
     fn of(expr: &Expr) -> Option<Self> {
-        match expr {
-            Expr::Literal(value, _) => Self::of_value(value),
-            Expr::Cast(_) | Expr::ScalarFunction(_) if !expr.any_column_refs() && !expr.is_volatile() => {
-                let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
-                let coerced = simplifier.coerce(expr.clone(), &DFSchema::empty()).ok()?;
-                let Ok(Expr::Literal(value, _)) = simplifier.simplify(coerced) else { return None };
-                Self::of_value(&value)
-            }
-            _ => None,
-        }
+        Self::of_value(&constant(expr)?)
     }
 
     fn of_value(value: &ScalarValue) -> Option<Self> {

@@ -52,11 +52,13 @@ mod window_groups;
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{Operator, ScalarUDF};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Expr, Operator, ScalarUDF};
 use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
@@ -125,4 +127,20 @@ fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn Phy
 pub fn compares(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// The value of an expression that is the same for all rows, and known before they are.
+fn constant(expr: &Expr) -> Option<ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Cast(_) | Expr::ScalarFunction(_) if !expr.any_column_refs() && !expr.is_volatile() => {
+            let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+            let coerced = simplifier.coerce(expr.clone(), &DFSchema::empty()).ok()?;
+            match simplifier.simplify(coerced) {
+                Ok(Expr::Literal(value, _)) => Some(value),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }

@@ -16,7 +16,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -66,12 +66,16 @@ impl PhysicalOptimizerRule for WholeGroups {
 /// The aggregates, final and partial, of which a column comes, if all between passes rows on.
 fn follow(plan: &Arc<dyn ExecutionPlan>, column: usize, ordered: &mut HashSet<usize>) {
     let [input] = plan.children()[..] else { return };
-    if plan.is::<AggregateExec>() {
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         ordered.insert(address(plan));
-        return follow(input, column, ordered);
+        // What groups rows has other columns than its input.
+        if matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned) {
+            follow(input, column, ordered);
+        }
+        return;
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let Some(below) = projection.expr()[column].expr.downcast_ref::<Column>() else { return };
+        let Some(below) = projection.expr().get(column).and_then(|of| of.expr.downcast_ref::<Column>()) else { return };
         return follow(input, below.index(), ordered);
     }
     // A window has more columns than its input.

@@ -51,6 +51,7 @@ impl Statement {
             Expr::Column { kind, .. } => kind.is_compared(),
             Expr::Call(Function::Field, _) => false,
             Expr::Aggregate(_, Some(of)) => matches!(&**of, Expr::Column { kind, .. } if kind.is_compared()),
+            Expr::Window(window) => !matches!(&window.of, Some(Expr::Column { kind, .. }) if !kind.is_compared()),
             _ => true,
         };
         if random.below(2) == 0 && items.len() > total {

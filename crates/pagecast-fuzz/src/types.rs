@@ -328,7 +328,9 @@ impl Kind {
     /// A moment in SQL.
     pub(crate) fn shown(&self, number: i64) -> String {
         let seconds = moment(self, number);
-        format!("{} {}", day(seconds.div_euclid(86_400)), clock(seconds.rem_euclid(86_400)))
+        let shown = format!("{} {}", day(seconds.div_euclid(86_400)), clock(seconds.rem_euclid(86_400)));
+        // SQL has no sign before years of five digits.
+        shown.trim_start_matches('+').to_owned()
     }
 
     /// The value of a number.
