@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::declared::is_of_program;
+use crate::engines::declared::is_of_program;
 use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::faults::Fault;
 use crate::files;
@@ -119,7 +119,7 @@ impl Case {
         for table in &self.tables {
             files::write(table, &folder.join(&table.name), peers).await?;
         }
-        let expected = Expected::of(&self.statement, &World::of(&self.tables)?)?;
+        let expected = Expected::of(&self.statement, &World::of(self.tables.iter().map(Table::known))?)?;
         for _ in 0..TRIES {
             let engine = Engine::of_pool(&self.tables, folder, &self.setting).await?;
             let (outcome, _) = engine.run(self.statement.sql()).await;

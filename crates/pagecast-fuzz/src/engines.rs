@@ -1,6 +1,8 @@
 //! Sessions over the same tables: pagecast over the files, set up as people have it and in many
 //! other ways; and plain DataFusion, which tells whose a difference is.
 
+pub(crate) mod declared;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use pagecast_sql::tables::{Found, discover};
 use pagecast_sql::{Options, Place, semantics};
 use serde::{Deserialize, Serialize};
 
-use crate::declared::{declaration, declared};
+use self::declared::{declaration, declared};
+use crate::naive::MOST_ROWS;
 use crate::tables::{Folder, Layout, Table};
 use crate::value::texts;
 
@@ -30,9 +33,6 @@ use crate::value::texts;
 /// columns of outer joins never null, panics, and stands still after that. It also reads other
 /// columns than those of the filter. Nobody gets it without `prefer_hash_join = false`.
 const LEFT_OUT: &str = "a merge join of DataFusion's with a filter";
-
-/// Results that have more are not compared.
-pub(crate) const MOST_ROWS: usize = 300_000;
 
 /// A statement that takes longer stands still, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(600);

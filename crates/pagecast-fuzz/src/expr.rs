@@ -386,3 +386,11 @@ impl Window {
         format!("{function} OVER ({by}{order})")
     }
 }
+
+impl Kind {
+    /// The value of a number, as an expression.
+    pub(crate) fn expr(&self, number: i64) -> Expr {
+        let value = self.value(number).unwrap_or(Value::Null);
+        Expr::Literal { sql: self.literal(number), value, portable: self.is_portable() }
+    }
+}

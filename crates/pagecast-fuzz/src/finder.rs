@@ -17,11 +17,11 @@ use crate::case::{Case, Expected, add, judge};
 use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::faults::Fault;
 use crate::files;
-use crate::formats::{self, Format};
+use crate::formats;
 use crate::naive::World;
 use crate::peers::Peers;
 use crate::statements::Statement;
-use crate::tables::{Table, Writer};
+use crate::tables::{Format, Table, Writer};
 use crate::types::Kind;
 use crate::value::texts;
 
@@ -200,7 +200,7 @@ impl<'a> Round<'a> {
             let engine = Engine::of_pool(&tables, folder.path(), &setting).await?;
             sessions.push((setting, engine));
         }
-        let world = World::of(&tables)?;
+        let world = World::of(tables.iter().map(Table::known))?;
         Ok(Self { seed, random, fault, for_joins, tables, world, folder, sessions, peers, different: Vec::new() })
     }
 

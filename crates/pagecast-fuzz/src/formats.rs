@@ -3,43 +3,16 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use arrow::array::RecordBatch;
 use pagecast_core::random::Random;
-use serde::{Deserialize, Serialize};
 
 use crate::expr::{Expr, Is, Operator};
 use crate::faulty::one;
-use crate::peers::Peers;
-use crate::tables::{Column, DataFile, Layout, Order, Statistics, Table, Writer};
+use crate::peers::{Peers, Step};
+use crate::tables::{Column, DataFile, Format, Layout, Order, Statistics, Table, Writer};
 use crate::types::{Container, Kind, Unit, Zone};
 use crate::value::{surplus, texts};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Format {
-    /// deltalake's.
-    Delta,
-    /// pyiceberg's.
-    Iceberg,
-    /// DuckDB's.
-    DuckLake,
-}
-
-impl Format {
-    /// The format of this name.
-    pub(crate) fn named(name: &str) -> Result<Self> {
-        let all = [("delta", Self::Delta), ("iceberg", Self::Iceberg), ("ducklake", Self::DuckLake)];
-        let found = all.iter().find(|(known, _)| *known == name);
-        found.map(|(_, format)| *format).with_context(|| format!("{name} is none of delta, iceberg, ducklake"))
-    }
-}
-
-/// What a writer does.
-pub(crate) enum Step {
-    /// Rows, by the values of a column.
-    Append(RecordBatch, Option<String>),
-    Delete(String),
-}
 
 /// A table of this format.
 pub(crate) fn table(format: Format, random: &mut Random, name: &str) -> Table {

@@ -1,22 +1,19 @@
 //! The finder of wrong rows: random tables and statements, of which the answers are computed from
 //! the rows themselves, and which DuckDB and pagecast must answer alike.
 //!
-//! * `types`, `arrays`, `value`: types of columns, and their values.
+//! * `types`, `value`: types of columns, and their values.
 //! * `tables`, `files`, `formats`: tables that say what their rows are, how their files differ, and
 //!   who else wrote them.
 //! * `expr`, `statements`: what is asked of them; `asked` makes it up.
 //! * `faults`, `faulty`, `questions`: kinds of wrong rows, and the tables and statements that show
 //!   each.
-//! * `naive`, `computed`: what is right.
+//! * `naive`: what is right.
 //! * `engines`, `declared`, `peers`: who answers, in which settings, and who writes files.
 //! * `finder`: rounds of all that, and what is counted.
 //! * `case`: a difference as a file, and as small as it gets.
 
-mod arrays;
 mod asked;
 mod case;
-mod computed;
-mod declared;
 mod engines;
 mod expr;
 mod faults;

@@ -2,6 +2,8 @@
 //! are compared with. It plans nothing and knows no files. A join looks its key up in a map, for
 //! all pairs of rows would take too long; nothing else is clever.
 
+pub(crate) mod computed;
+
 use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,12 +11,13 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 
-use crate::computed::{Place, Source};
-use crate::engines::MOST_ROWS;
+use self::computed::{Place, Source};
 use crate::expr::{Aggregate, Direction, Expr, Inner, Operator, Over, Window};
 use crate::statements::{Around, From, Join, Limit, Select, Set, Statement};
-use crate::tables::Table;
-use crate::value::{Value, line, rows};
+use crate::value::{Value, line};
+
+/// Results that have more are not compared.
+pub(crate) const MOST_ROWS: usize = 300_000;
 
 /// Tables as lists of rows.
 pub(crate) struct World {
@@ -30,13 +33,8 @@ pub(crate) struct Rows {
 pub(crate) type Row = [Option<usize>; 2];
 
 impl World {
-    pub(crate) fn of(tables: &[Table]) -> Result<Self> {
-        let mut all = HashMap::new();
-        for table in tables {
-            let names = table.columns.iter().map(|column| column.name.clone()).collect();
-            all.insert(table.name.clone(), Rows { names, rows: rows(&table.all_rows()?)? });
-        }
-        Ok(Self { tables: all })
+    pub(crate) fn of(tables: impl Iterator<Item = Result<(String, Rows)>>) -> Result<Self> {
+        Ok(Self { tables: tables.collect::<Result<_>>()? })
     }
 
     fn table(&self, name: &str) -> Result<&Rows> {

@@ -15,9 +15,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::formats::{Format, Step};
-use crate::tables::{DataFile, Table, Writer};
+use crate::tables::{DataFile, Format, Table, Writer};
 use crate::types::Kind;
+
+/// What a writer does.
+pub(crate) enum Step {
+    /// Rows, by the values of a column.
+    Append(RecordBatch, Option<String>),
+    Delete(String),
+}
 
 /// A DuckDB with the tables of a round, and other writers.
 pub(crate) struct Peers {

@@ -159,7 +159,7 @@ fn literal(fault: Fault, random: &mut Random, column: &Column) -> Option<Expr> {
         (Fault::NegativeZero, Kind::Float { .. }) => Some(decimal(0)),
         (Fault::Times, Kind::Time(_)) => {
             let Expr::Literal { value: Value::Time(nanos), .. } = column.kind.expr(number) else { return None };
-            let shown = crate::arrays::clock((nanos / 1_000_000_000) as i64);
+            let shown = crate::types::arrays::clock((nanos / 1_000_000_000) as i64);
             Some(Expr::Literal { sql: format!("TIME '{shown}'"), value: Value::Time(nanos), portable: true })
         }
         (Fault::FinerLiterals, Kind::Timestamp(unit, zone)) => {
@@ -186,7 +186,7 @@ fn literal(fault: Fault, random: &mut Random, column: &Column) -> Option<Expr> {
 
 /// Hundredths as people write them.
 fn decimal(hundredths: i64) -> Expr {
-    let sql = crate::arrays::hundredths(hundredths);
+    let sql = crate::types::arrays::hundredths(hundredths);
     Expr::Literal { sql, value: Value::Exact(i128::from(hundredths) * crate::value::ONE / 100), portable: true }
 }
 

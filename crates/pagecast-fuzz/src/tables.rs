@@ -1,6 +1,6 @@
 //! Random tables: what they say of themselves is all that their rows and files depend on.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use pagecast_core::random::Random;
@@ -8,10 +8,29 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::expr::{Expr, Operator};
-use crate::formats::Format;
 use crate::naive::{Rows, World};
 use crate::types::Kind;
 use crate::value::rows;
+
+/// Who writes a table that is no folder of files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Format {
+    /// deltalake's.
+    Delta,
+    /// pyiceberg's.
+    Iceberg,
+    /// DuckDB's.
+    DuckLake,
+}
+
+impl Format {
+    /// The format of this name.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let all = [("delta", Self::Delta), ("iceberg", Self::Iceberg), ("ducklake", Self::DuckLake)];
+        let found = all.iter().find(|(known, _)| *known == name);
+        found.map(|(_, format)| *format).with_context(|| format!("{name} is none of delta, iceberg, ducklake"))
+    }
+}
 
 /// A table, and its files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -313,6 +332,12 @@ impl Table {
     /// Whether what comes after so many files comes after this one.
     pub(crate) fn is_after(&self, files: u32, at: usize) -> bool {
         (files as usize).min(self.files.len()) == at + 1
+    }
+
+    /// Its name, and the rows that it has.
+    pub(crate) fn known(&self) -> Result<(String, Rows)> {
+        let names = self.columns.iter().map(|column| column.name.clone()).collect();
+        Ok((self.name.clone(), Rows { names, rows: rows(&self.all_rows()?)? }))
     }
 
     /// Leaves out the rows for which a condition holds.

@@ -4,6 +4,8 @@
 //! A value comes of a number, and larger numbers make larger values. So tables of different types
 //! have keys that meet, and a file whose type is narrower than the table's has the same values.
 
+pub(crate) mod arrays;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -11,8 +13,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use pagecast_core::random::Random;
 use serde::{Deserialize, Serialize};
 
-use crate::arrays::{FIXED, bytes, clock, day, entries, fields, float, hundredths, moment, text, uuid};
-use crate::expr::Expr;
+use self::arrays::{FIXED, bytes, clock, day, entries, fields, float, hundredths, moment, text, uuid};
 use crate::value::{Value, values};
 
 /// The type of a column.
@@ -336,12 +337,6 @@ impl Kind {
     /// The value of a number.
     pub(crate) fn value(&self, number: i64) -> Result<Value> {
         values(&self.array(&[Some(number)])?)?.pop().context("no value")
-    }
-
-    /// The value of a number, as an expression.
-    pub(crate) fn expr(&self, number: i64) -> Expr {
-        let value = self.value(number).unwrap_or(Value::Null);
-        Expr::Literal { sql: self.literal(number), value, portable: self.is_portable() }
     }
 
     /// Whether values have an order in SQL, by which they are compared.

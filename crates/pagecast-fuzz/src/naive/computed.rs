@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use anyhow::{Context, Result, bail};
 
-use crate::arrays::day;
+use super::{Row, Rows, Run, aggregated};
 use crate::expr::{Aggregate, Expr, Function, Is, Operator, Sign, To};
-use crate::naive::{Row, Rows, Run, aggregated};
 use crate::types::Kind;
+use crate::types::arrays::day;
 use crate::value::{DAY, ONE, Value, product};
 
 /// Tables by their aliases.

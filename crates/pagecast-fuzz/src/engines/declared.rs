@@ -9,7 +9,7 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::prelude::col;
 
-use crate::engines::Setting;
+use super::Setting;
 use crate::tables::{FOLDER, Layout, Table};
 use crate::types::{Container, Kind};
 

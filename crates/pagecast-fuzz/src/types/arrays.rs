@@ -11,7 +11,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 
-use crate::types::{Container, Kind, Many};
+use super::{Container, Kind, Many};
 
 /// Bytes of a value that all have as many.
 pub(crate) const FIXED: usize = 6;
