@@ -5,8 +5,9 @@
 # PyIceberg. Bounds of a file leave NaN out, too, and pyarrow counts no NaN, so the table's metadata
 # has no NaN count at all: it is unknown whether there is one.
 #
-# Expected: a DELETE takes the rows that a scan with the same filter shows. In Iceberg's specification
-# bounds are of the values that are not NaN, and NaN counts are optional. A missing one proves nothing.
+# Expected: a DELETE takes the rows that a scan with the same filter shows. In Iceberg's
+# specification bounds are of the values that are not NaN, and NaN counts are optional. A missing
+# one proves nothing.
 # Seen: PyIceberg takes a missing count for zero. As the bounds lie within the filter it drops the
 # whole file, NaN rows included, and says nothing. Whether a NaN survives depends on its neighbours
 # in the file: it does if one of them is NULL, or a number that the filter leaves alone. overwrite()

@@ -7,11 +7,11 @@
 #
 # Expected: readers use the order within a group, or merge groups, or ignore it; ORDER BY is sorted.
 # Seen: DataFusion takes groups that agree for an order of the whole file and plans no sort. Rows
-# come back as they stand, ORDER BY .. LIMIT leaves out rows of the first key, and rank() and count()
-# over windows are wrong, even with PARTITION BY alone, which asks for no order. With one partition,
-# the default on one processor, GROUP BY gives a key twice. The settings are the defaults, and the
-# same rows without sorting_columns are answered rightly. With more partitions GROUP BY is right, and
-# descending order always is, so a test of those finds nothing.
+# come back as they stand, ORDER BY .. LIMIT leaves out rows of the first key, and rank() and
+# count() over windows are wrong, even with PARTITION BY alone, which asks for no order. With one
+# partition, the default on one processor, GROUP BY gives a key twice. The settings are the
+# defaults, and the same rows without sorting_columns are answered rightly. With more partitions
+# GROUP BY is right, and descending order always is, so a test of those finds nothing.
 #
 # DuckDB and polars sort the same file rightly.
 #
