@@ -16,6 +16,7 @@
 //! | `intervals` | intervals of Parquet lose their months |
 //! | `namesakes` | a filter above a join goes by the first column of its name |
 //! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
+//! | `padded` | what a filter made constant counts as constant where an outer join fills it with NULL |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `settings` | options of which the default gives wrong rows |
 //! | `statistics` | more is concluded from a footer than it promises |
@@ -30,6 +31,7 @@
 mod bins;
 mod casts;
 mod extremes;
+mod fence;
 pub mod floats;
 pub mod footer;
 mod guards;
@@ -37,6 +39,7 @@ mod instants;
 pub mod intervals;
 pub mod namesakes;
 mod null_keys;
+mod padded;
 mod parquet_format;
 mod readers;
 mod set_operations;
@@ -117,6 +120,7 @@ fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn Opt
 fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     match rule.name() {
         casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
+        padded::NoConstants::OVER => Arc::new(padded::NoConstants(Arc::clone(rule))),
         union_order::SortedUnions::OVER => Arc::new(union_order::SortedUnions(Arc::clone(rule))),
         window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
         _ => Arc::clone(rule),

@@ -8,20 +8,16 @@
 //! place.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::filter_pushdown::{
-    ChildFilterDescription, ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
-};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::fence::Fence;
 
 /// The rule of DataFusion that hands filters down, kept from what it would confuse.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ impl PhysicalOptimizerRule for Apart {
             let alone = alone(&plan.schema());
             Ok(match alone.len() == plan.schema().fields().len() {
                 true => Transformed::no(plan),
-                false => Transformed::yes(Arc::new(Fence { plan, alone }) as Arc<dyn ExecutionPlan>),
+                false => Transformed::yes(Arc::new(Fence::of_filters(plan, alone)) as Arc<dyn ExecutionPlan>),
             })
         })?;
         let plan = self.0.optimize(fenced.data, config)?;
@@ -53,8 +49,8 @@ impl PhysicalOptimizerRule for Apart {
         }
         let plan = plan.transform_up(|plan| {
             Ok(match plan.downcast_ref::<Fence>() {
-                Some(fence) => Transformed::yes(Arc::clone(&fence.plan)),
-                None => Transformed::no(plan),
+                Some(fence) if !fence.hides_constants() => Transformed::yes(Arc::clone(fence.plan())),
+                _ => Transformed::no(plan),
             })
         });
         plan.map(|plan| plan.data)
@@ -76,72 +72,4 @@ fn alone(schema: &Schema) -> HashSet<usize> {
         places.entry(field.name()).or_default().push(place);
     }
     places.into_values().filter(|places| places.len() == 1).flatten().collect()
-}
-
-/// Stands above a node while filters are handed down, and lets those through that name columns of
-/// `alone`.
-#[derive(Debug)]
-struct Fence {
-    plan: Arc<dyn ExecutionPlan>,
-    alone: HashSet<usize>,
-}
-
-impl DisplayAs for Fence {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("Fence")
-    }
-}
-
-impl ExecutionPlan for Fence {
-    fn name(&self) -> &'static str {
-        "Fence"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.plan.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.plan]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, alone: self.alone.clone() }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.plan.execute(partition, context)
-    }
-
-    fn gather_filters_for_pushdown(
-        &self,
-        _: FilterPushdownPhase,
-        filters: Vec<Arc<dyn PhysicalExpr>>,
-        _: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        let through =
-            ChildFilterDescription::from_child_with_allowed_indices(&filters, self.alone.clone(), &self.plan)?;
-        Ok(FilterDescription::new().with_child(through))
-    }
-
-    fn handle_child_pushdown_result(
-        &self,
-        _: FilterPushdownPhase,
-        result: ChildPushdownResult,
-        _: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        Ok(FilterPushdownPropagation::if_all(result))
-    }
 }

@@ -118,7 +118,7 @@ impl Files {
         let place = Place::from(url);
         stores::check_login(&place)?;
         let source = stores::source(&place, self.endpoint.as_deref())?.context("it is no URL")?;
-        provider(source.discover().await?, ctx).await
+        provider(source.at().await?, ctx).await
     }
 }
 

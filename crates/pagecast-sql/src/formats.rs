@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::bail;
 use arrow::datatypes::DataType;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
@@ -17,7 +18,7 @@ use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
 use crate::unpacked::{Packing, Unpacker};
 
-/// What a table's files are; of a folder with several, the first is the table's.
+/// What a table's files are; of two tables with one name, that of the first format is read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Format {
     /// Columns in row groups, read through the pool.
@@ -75,10 +76,17 @@ impl Format {
     }
 
     /// The format of a table of these files, and those of them that have it; none without files.
-    pub(crate) fn first_of(files: anyhow::Result<Vec<PathBuf>>) -> anyhow::Result<Option<(Self, Vec<PathBuf>)>> {
+    /// Which of two formats was meant nobody knows, so that is an error.
+    pub(crate) fn of_all(files: anyhow::Result<Vec<PathBuf>>) -> anyhow::Result<Option<(Self, Vec<PathBuf>)>> {
         let files = files?;
-        let first = files.iter().filter_map(|file| Self::of(file)).min();
-        Ok(first.map(|format| (format, format.among(files))))
+        let mut known = files.iter().filter_map(|file| Some((Self::of(file)?, file)));
+        let Some((format, first)) = known.next() else { return Ok(None) };
+        if let Some((_, other)) = known.find(|(other, _)| *other != format) {
+            let folder = first.parent().unwrap_or(first).display();
+            let (first, other) = (first.display(), other.display());
+            bail!("{first} and {other} differ in format; name the files of one, such as '{folder}/*.parquet'");
+        }
+        Ok(Some((format, format.among(files))))
     }
 
     /// Those of `files` that have this format.

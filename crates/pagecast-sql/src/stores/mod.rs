@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 use object_store::http::HttpBuilder;
@@ -191,19 +191,30 @@ impl Source {
     /// [`discover`](Self::discover), where tables whose metadata name their files may have some in
     /// these folders, too.
     pub(crate) async fn discover_allowing(&self, allowed: &[PathBuf]) -> anyhow::Result<Found> {
-        if self.is_local() {
-            return tables::discover_allowing(&Path::new("/").join(self.prefix.as_ref()), allowed);
+        match self.is_local() {
+            true => tables::discover_allowing(&Path::new("/").join(self.prefix.as_ref()), allowed),
+            false => self.found(allowed, false).await,
         }
+    }
+
+    /// What is at this place, by the rules of [`tables::at`]: a folder is one table.
+    pub(crate) async fn at(&self) -> anyhow::Result<Found> {
+        match self.is_local() {
+            true => tables::at(&Path::new("/").join(self.prefix.as_ref())),
+            false => self.found(&[], true).await,
+        }
+    }
+
+    async fn found(&self, allowed: &[PathBuf], is_one: bool) -> anyhow::Result<Found> {
         let listed = self.list().await?;
         if self.is_object() {
-            let table =
-                self.table(&listed[0].location, Format::of(Path::new(self.prefix.as_ref())), &[&listed[0]], true)?;
+            let table = self.table(&listed[0].location, &[&listed[0]])?;
             return Ok(Found { tables: vec![table], ..Found::default() });
         }
         let logs = self.logs(&listed)?;
         let mut tables: BTreeMap<Location, Vec<&ObjectMeta>> = BTreeMap::new();
         let keyed = |meta: &ObjectMeta| self.below(meta).first().is_some_and(|part| key(part).is_some());
-        let whole = listed.iter().any(|meta| self.below(meta).len() > 1 && keyed(meta));
+        let whole = is_one || listed.iter().any(|meta| self.below(meta).len() > 1 && keyed(meta));
         for meta in listed.iter().filter(|meta| format(meta).is_some() && !logs.contains_key(&self.prefix)) {
             let parts = self.below(meta);
             if parts.iter().any(|part| is_hidden(part)) {
@@ -224,11 +235,9 @@ impl Source {
         }
         let (mut found, mut closed): (BTreeMap<String, Table>, _) = (BTreeMap::new(), Vec::new());
         for (location, files) in tables {
-            let first = files.iter().filter_map(|meta| format(meta)).min();
-            let files: Vec<_> = files.into_iter().filter(|meta| format(meta) == first).collect();
             let table = match self.inner_log(&location, &listed) {
                 Some(inner) => Err(tables::table_of_its_own(&inner, &self.url_of(&location))),
-                None => self.table(&location, first, &files, files[0].location == location),
+                None => self.table(&location, &files),
             };
             match table {
                 Ok(table) => add(&mut found, table)?,
@@ -283,19 +292,15 @@ impl Source {
         parts.map_or(Vec::new(), |parts| parts.map(|part| part.as_ref().to_owned()).collect())
     }
 
-    fn table(
-        &self,
-        location: &Location,
-        format: Option<Format>,
-        files: &[&ObjectMeta],
-        is_file: bool,
-    ) -> anyhow::Result<Table> {
+    /// The table of these objects, which is one of them or the folder of them.
+    fn table(&self, location: &Location, files: &[&ObjectMeta]) -> anyhow::Result<Table> {
+        let is_file = files.iter().any(|meta| meta.location == *location);
         let path = |location: &Location| PathBuf::from(self.url_of(location));
         let folder = path(location);
         let name = self.name(if is_file { Format::stem(&folder) } else { folder.file_name() });
         let url = format!("{}/{}", self.root, encoded(location.as_ref().as_bytes()));
-        let files = files.iter().map(|meta| path(&meta.location)).collect();
-        let files = (format.unwrap_or(Format::Parquet), files);
+        let files = Format::of_all(Ok(files.iter().map(|meta| path(&meta.location)).collect()))?;
+        let files = files.with_context(|| format!("{} is of no known format", folder.display()))?;
         Table::in_store(name, folder, url.trim_end_matches('/').to_owned(), files, is_file)
     }
 
