@@ -19,7 +19,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::{FunctionRewrite, NamePreserver};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -173,9 +173,11 @@ fn in_window(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// The sum of a float and 0, which is 0 for -0.
 fn with_one_zero(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let zero = match expr.get_type(schema) {
-        Ok(DataType::Float32) => lit(0.0_f32),
-        Ok(DataType::Float64) => lit(0.0_f64),
+    let (expr, zero) = match expr.get_type(schema) {
+        // The engine adds no halves.
+        Ok(DataType::Float16) => (cast(expr, DataType::Float32), lit(0.0_f32)),
+        Ok(DataType::Float32) => (expr, lit(0.0_f32)),
+        Ok(DataType::Float64) => (expr, lit(0.0_f64)),
         _ => return Transformed::no(expr),
     };
     match &expr {

@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::engines::declared::is_of_program;
 use crate::engines::{ByRule, Engine, Outcome, Setting};
 use crate::faults::Fault;
 use crate::files;
 use crate::naive::World;
 use crate::peers::Peers;
 use crate::statements::{Same, Statement};
-use crate::tables::{Statistics, Table};
-use crate::types::Kind;
+use crate::tables::Table;
 use crate::value::{line, surplus};
 
 /// How often a case runs until it counts as one that shows no difference: threads decide about
@@ -150,15 +148,9 @@ impl Case {
     }
 
     /// Whether nobody sees it who does not ask for it, and it is not ours: in other joins than
-    /// everybody has, or in bounds of a table that a program registers by itself.
+    /// everybody has.
     pub(crate) async fn is_known(&self, expected: &Expected, folder: &Path) -> Result<bool> {
         let differs = async |engine: Engine| judge(expected, engine.run(self.sql()).await.0).is_some();
-        if self.trusts_wrong_bounds(&|table| is_of_program(table, &self.setting)) {
-            let setting = self.setting.without_pruning();
-            if !differs(Engine::of_pool(&self.tables, folder, &setting).await?).await {
-                return Ok(true);
-            }
-        }
         let Some(usual) = self.setting.with_usual_joins() else { return Ok(false) };
         let usual = Engine::of_pool(&self.tables, folder, &usual).await?;
         Ok(!differs(usual).await && differs(Engine::of_rows(&self.tables, &self.setting)?).await)
@@ -178,12 +170,6 @@ impl Case {
         if differs(Engine::of_rows(&self.tables, &self.setting)?).await.is_some() {
             return Ok("DataFusion");
         }
-        if self.trusts_wrong_bounds(&|_| true) {
-            let without_pruning = Engine::of_pool(&self.tables, folder, &self.setting.without_pruning()).await?;
-            if differs(without_pruning).await.is_none() {
-                return Ok("DataFusion");
-            }
-        }
         let without_pool = async |own| Engine::of_files(&self.tables, folder, &self.setting, own).await;
         let own = without_pool(true).await?;
         // What is missing says nothing of its rows.
@@ -194,19 +180,6 @@ impl Case {
             return Ok("pagecast");
         }
         Ok("pagecast, without a pool")
-    }
-
-    /// Whether the statement names a column of such a table, of whose bounds DataFusion believes
-    /// something wrong: they leave out NaN
-    /// (<https://github.com/apache/datafusion/issues/15812>), those of joins tell -0 from 0, and
-    /// old ones compare bytes as signed numbers.
-    fn trusts_wrong_bounds(&self, of: &dyn Fn(&Table) -> bool) -> bool {
-        let sql = self.sql();
-        let is_old = |table: &Table| table.files.iter().any(|file| file.statistics == Statistics::Old);
-        self.tables.iter().filter(|table| self.names(table) && of(table)).any(|table| {
-            let wrong = |kind: &Kind| kind.is_odd() || (is_old(table) && kind.is_bytes());
-            table.columns.iter().any(|column| wrong(&column.kind) && sql.contains(&format!(".{}", column.name)))
-        })
     }
 
     /// Whether the statement names this table.

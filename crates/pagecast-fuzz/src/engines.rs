@@ -8,9 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use datafusion::common::{exec_err, not_impl_err};
 use datafusion::datasource::MemTable;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
@@ -19,6 +21,7 @@ use futures::StreamExt;
 use pagecast::{Pool, PoolOptions};
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::random::Random;
+use pagecast_corrections::CorrectedParquet;
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use pagecast_sql::tables::{Found, discover};
 use pagecast_sql::{Options, Place, semantics};
@@ -132,11 +135,6 @@ impl Setting {
             with(&|other| other.divided = simple.divided),
         ];
         smaller.into_iter().filter(|other| other != self).collect()
-    }
-
-    /// The same where no statistics are looked at.
-    pub(crate) fn without_pruning(&self) -> Self {
-        Self { pruning: false, page_index: false, dynamic_filters: false, ..self.clone() }
     }
 
     /// The same with joins as everybody has them.
@@ -271,6 +269,8 @@ impl Engine {
             }
         };
         let mut engine = Self::new(opened.ctx.clone(), Some(opened.pool.clone()), setting);
+        // The command always has one.
+        engine.has_limit = true;
         engine.closed = opened.closed.iter().map(|closed| format!("{:#}", closed.fault)).collect();
         for table in tables {
             let folder = folder.join(&table.name);
@@ -286,7 +286,7 @@ impl Engine {
                 }
                 None => {
                     let is_ordered = table.layout == Layout::Declared { ordered: true };
-                    let declared = declared(table.schema(), &folder, is_ordered)?;
+                    let declared = declared(table.schema(), &folder, is_ordered, corrected()?)?;
                     engine.ctx.register_table(table.name.as_str(), Arc::new(declared))?;
                 }
             }
@@ -420,7 +420,12 @@ fn is_read_rightly(table: &Table) -> bool {
     !matches!(table.layout, Layout::Delta { .. } | Layout::Written { .. }) && !has_null_folder && is_parquet
 }
 
-/// Declared tables are DataFusion's own; of the others pagecast finds out what they are. If
+/// The format that a program gives its tables.
+fn corrected() -> Result<Arc<dyn FileFormat>> {
+    CorrectedParquet::of(&ParquetFormat::default()).context("the format of Parquet is another one")
+}
+
+/// Declared tables are a program's; of the others pagecast finds out what they are. If
 /// DataFusion's `own` are wanted, what it cannot read rightly is in memory. Says why tables are
 /// missing.
 async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bool) -> Result<Vec<String>> {
@@ -435,11 +440,16 @@ async fn register(ctx: &SessionContext, tables: &[Table], folder: &Path, own: bo
         let known = found.swap_remove(known);
         let folder = folder.join(&table.name);
         let provider = match &table.layout {
-            Layout::Declared { ordered } => Arc::new(declared(table.schema(), &folder, *ordered)?) as _,
+            Layout::Declared { ordered } => {
+                let format = if own { Arc::new(ParquetFormat::default()) } else { corrected()? };
+                Arc::new(declared(table.schema(), &folder, *ordered, format)?) as _
+            }
             _ if own && !is_read_rightly(table) => Arc::new(in_memory(table)?) as _,
             _ => match known.provider(ctx).await {
                 // Types decide which casts a plan has.
-                Ok(provider) if own => Arc::new(declared(provider.schema(), &folder, false)?) as _,
+                Ok(provider) if own => {
+                    Arc::new(declared(provider.schema(), &folder, false, Arc::new(ParquetFormat::default()))?) as _
+                }
                 Ok(provider) => provider,
                 Err(error) => {
                     closed.push(format!("{error:#}"));

@@ -174,7 +174,11 @@ impl Fault {
                 column.low = one(random, &[-110, -40, 70, 2000]);
                 column.domain = 100;
             }
-            (Self::BoundsOfCasts, _) => column.low = one(random, &[-3, 0, 8, 95]),
+            (Self::BoundsOfCasts, kind) => {
+                // What a type does not have would be NULL.
+                let least = if matches!(kind, Kind::UInt(_)) { 0 } else { -3 };
+                column.low = one(random, &[-3, 0, 8, 95]).max(least);
+            }
             _ => {}
         }
         // Of a column of NULLs alone CSV tells no type.

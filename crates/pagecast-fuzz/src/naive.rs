@@ -120,11 +120,11 @@ pub(crate) struct Run<'a> {
     world: &'a World,
     /// What the conditions of subqueries leave, by the value that ties them to the outside. A
     /// subquery is known by its place, so that none may be dropped before the run ends.
-    inner: RefCell<HashMap<*const Inner, Rc<HashMap<String, Found>>>>,
+    inner: RefCell<HashMap<*const Inner, Rc<HashMap<String, Rc<Found>>>>>,
 }
 
 /// Rows that a subquery finds.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) count: usize,
     pub(crate) values: HashSet<String>,
@@ -133,7 +133,7 @@ pub(crate) struct Found {
 
 impl Run<'_> {
     /// Rows of a subquery beside an outer row.
-    pub(crate) fn found(&self, inner: &Inner, outside: &Place<'_>) -> Result<Found> {
+    pub(crate) fn found(&self, inner: &Inner, outside: &Place<'_>) -> Result<Rc<Found>> {
         let key = std::ptr::from_ref(inner);
         let known = self.inner.borrow().get(&key).cloned();
         let known = match known {
@@ -146,7 +146,7 @@ impl Run<'_> {
         };
         let tie = match &inner.pair {
             Some((_, outer)) => match outside.eval(outer)? {
-                Value::Null => return Ok(Found::default()),
+                Value::Null => return Ok(Rc::default()),
                 value => value.text(),
             },
             None => String::new(),
@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(known.get(&tie).cloned().unwrap_or_default())
     }
 
-    fn inside(&self, inner: &Inner) -> Result<HashMap<String, Found>> {
+    fn inside(&self, inner: &Inner) -> Result<HashMap<String, Rc<Found>>> {
         let table = self.world.table(&inner.table)?;
         let source = Source { sides: vec![("s", table)] };
         let mut found: HashMap<String, Found> = HashMap::new();
@@ -172,7 +172,7 @@ impl Run<'_> {
                 None => {}
             }
         }
-        Ok(found)
+        Ok(found.into_iter().map(|(tie, found)| (tie, Rc::new(found))).collect())
     }
 
     fn select(&self, statement: &Statement, items: &[Expr], filters: &[Expr]) -> Result<Vec<Vec<Value>>> {
@@ -323,14 +323,18 @@ fn over(window: &Window, places: &[Place<'_>]) -> Result<Vec<Value>> {
             pairs.map(|((_, way), (one, other))| directed(*way, one, other)).fold(Ordering::Equal, Ordering::then)
         };
         rows.sort_by(|one, other| order(&one.0, &other.0));
-        let mut begin = 0;
+        let (mut begin, mut frame) = (0, Value::Null);
         while begin < rows.len() {
             // Rows that tie have one frame.
             let same = rows[begin..].iter().take_while(|row| order(&row.0, &rows[begin].0).is_eq()).count();
-            let frame = match window.function {
-                Over::Of(aggregate) => aggregated(aggregate, rows[..begin + same].iter().map(|row| row.1.clone()))?,
-                _ => Value::Null,
-            };
+            if let Over::Of(aggregate) = window.function {
+                // What the frame had before is one more value; but for counts, which begin at the
+                // first row.
+                let counts = matches!(aggregate, Aggregate::Count | Aggregate::CountDistinct);
+                let (before, new) = if counts { (None, 0) } else { (Some(frame), begin) };
+                let values = rows[new..begin + same].iter().map(|row| row.1.clone());
+                frame = aggregated(aggregate, before.into_iter().chain(values))?;
+            }
             for row in begin..begin + same {
                 results[rows[row].2] = match window.function {
                     Over::RowNumber => Value::whole(row as i64 + 1),

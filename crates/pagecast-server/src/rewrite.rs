@@ -263,17 +263,3 @@ fn name_of(expr: &Expr) -> Option<String> {
 fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
 }
-
-/// The same query with a name of its own for each column that has none, which DataFusion wants
-/// where two are alike.
-pub(super) fn with_own_names(mut statement: Statement) -> Option<Statement> {
-    let Statement::Query(query) = &mut statement else { return None };
-    let SetExpr::Select(select) = &mut *query.body else { return None };
-    for (number, item) in select.projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let alias = Ident::with_quote('"', format!("?column?_{number}"));
-            *item = SelectItem::ExprWithAlias { expr: take(expr), alias };
-        }
-    }
-    Some(statement)
-}

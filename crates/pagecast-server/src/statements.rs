@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     Declare, DescribeAlias, FetchDirection, Ident, Statement as Ast, Value, ValueWithSpan,
 };
 use pagecast_sql::query::Query;
-use pagecast_sql::semantics::{self, Words};
+use pagecast_sql::semantics::{self, Words, twins};
 use pagecast_sql::{Fault, syntax};
 use pagecast_sql::{shape, weight};
 
@@ -35,9 +35,6 @@ const WIDEST: usize = 1664;
 
 /// Columns that a message describes.
 const MOST_COLUMNS: usize = i16::MAX as usize;
-
-/// How DataFusion says that two columns have one name.
-const TWINS: &str = "Projections require unique expression names";
 
 /// A statement that can run, again and again.
 pub(super) struct Statement {
@@ -184,10 +181,12 @@ impl Statement {
         let oids = &rewrite::oids(&ast, oids);
         let ast = understood(ctx, rewrite::of_clients(ast)?)?;
         let (plan, parameters) = match typed(ctx, ast.clone(), oids).await {
-            Err(problem) if problem.message.starts_with(TWINS) => match rewrite::with_own_names(ast) {
-                Some(ast) => typed(ctx, ast, oids).await?,
-                None => return Err(problem),
-            },
+            Err(problem) if twins::are_refused(&problem.message) => {
+                let mut ast = ast;
+                twins::tell_apart(&mut ast);
+                let (plan, parameters) = typed(ctx, ast, oids).await?;
+                (twins::unmarked(plan).map_err(|error| Problem::of(&error))?, parameters)
+            }
             typed => typed?,
         };
         let only_reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

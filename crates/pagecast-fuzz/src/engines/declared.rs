@@ -5,20 +5,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::prelude::col;
 
-use super::Setting;
 use crate::tables::{FOLDER, Layout, Table};
 use crate::types::{Container, Kind};
-
-/// Whether the columns are declared by a program, which registers the table by itself: it is
-/// DataFusion's own then, and nothing of ours corrects what it believes.
-pub(crate) fn is_of_program(table: &Table, setting: &Setting) -> bool {
-    let is_declared = matches!(table.layout, Layout::Declared { .. });
-    is_declared && !(setting.door && declaration(table, Path::new("")).is_some())
-}
 
 /// A statement that says what columns a table has; none if SQL has no name for a type of them.
 pub(crate) fn declaration(table: &Table, folder: &Path) -> Option<String> {
@@ -48,8 +40,13 @@ pub(crate) fn declaration(table: &Table, folder: &Path) -> Option<String> {
 }
 
 /// What CREATE EXTERNAL TABLE makes of a list of columns, of which one may be that of folders.
-pub(crate) fn declared(schema: SchemaRef, folder: &Path, ordered: bool) -> Result<ListingTable> {
-    let mut options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
+pub(crate) fn declared(
+    schema: SchemaRef,
+    folder: &Path,
+    ordered: bool,
+    format: Arc<dyn FileFormat>,
+) -> Result<ListingTable> {
+    let mut options = ListingOptions::new(format).with_file_extension(".parquet");
     if ordered {
         options = options.with_file_sort_order(vec![vec![col("k").sort(true, false)]]);
     }

@@ -14,6 +14,7 @@
 //! | `texts`, `intervals`, `time`, `calendar` | values as texts, texts as values, and time |
 //! | `multiples` | products of intervals and numbers, before DataFusion refuses them |
 //! | `patterns`, `to_char`, `from_text` | `to_char`, `to_date`, `to_timestamp` |
+//! | `twins` | columns of one name in one list |
 //! | `types` | `pg_typeof` |
 //! | `series` | `generate_series` of moments, as a table |
 //! | `calculation` | a function in a plan |
@@ -39,6 +40,7 @@ mod sum;
 mod texts;
 mod time;
 mod to_char;
+pub mod twins;
 mod types;
 mod words;
 
@@ -85,7 +87,23 @@ pub(crate) fn parsed(ctx: &SessionContext, sql: &str) -> Result<Statement> {
 /// It has no meaning here.
 pub async fn plan(ctx: &SessionContext, mut statement: Statement) -> Result<LogicalPlan> {
     understood(ctx, &mut statement)?;
-    meant(ctx.state().statement_to_plan(statement).await?)
+    let state = ctx.state();
+    let plan = match state.statement_to_plan(statement.clone()).await {
+        Err(error) if twins::are_refused(&error.to_string()) => {
+            with_twins_apart(&mut statement);
+            twins::unmarked(state.statement_to_plan(statement).await?)?
+        }
+        plan => plan?,
+    };
+    meant(plan)
+}
+
+fn with_twins_apart(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(ast) => twins::tell_apart(ast),
+        Statement::Explain(explained) => with_twins_apart(&mut explained.statement),
+        _ => {}
+    }
 }
 
 /// Puts a statement into DataFusion's words, and refuses one of which it would leave out a part.
