@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -52,13 +52,15 @@ impl Fence {
         Ok(Self { plan, properties, let_through, hides_constants: true })
     }
 
-    pub(crate) fn hides_constants(&self) -> bool {
-        self.hides_constants
-    }
-
-    /// What it stands above.
-    pub(crate) fn plan(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.plan
+    /// The plan without those that stop filters.
+    pub(crate) fn without_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|plan| {
+            Ok(match plan.downcast_ref::<Self>() {
+                Some(fence) if !fence.hides_constants => Transformed::yes(Arc::clone(&fence.plan)),
+                _ => Transformed::no(plan),
+            })
+        });
+        plan.map(|plan| plan.data)
     }
 }
 

@@ -9,11 +9,13 @@
 //! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
 //! | `extremes` | `min` of infinities in a group is the greatest finite number |
+//! | `float_keys` | a join by floats leaves out -0 where the other side has 0 |
 //! | `floats` | NaN has a sign; -0 is before 0, and another value in sets of literals, CASE and DISTINCT |
 //! | `footer`, `parquet_format`, `readers` | types lose or hide values: small codes, ENUM, UUID, names twice |
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
 //! | `intervals` | intervals of Parquet lose their months |
+//! | `missing_order` | a union ordered by a column that stands twice, or a window over sorted groups, is refused |
 //! | `namesakes` | a filter above a join goes by the first column of its name |
 //! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
 //! | `padded` | what a filter made constant counts as constant where an outer join fills it with NULL |
@@ -23,7 +25,6 @@
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 //! | `time_units` | a column of times beside a TIME literal is refused |
 //! | `truth` | a truth value beside a text is refused |
-//! | `union_order` | a union ordered by a column that stands twice is refused |
 //! | `uuid` | UUIDs are bytes, and no text is one |
 //! | `widening` | a folder of files whose columns grew is refused |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
@@ -32,11 +33,13 @@ mod bins;
 mod casts;
 mod extremes;
 mod fence;
+mod float_keys;
 pub mod floats;
 pub mod footer;
 mod guards;
 mod instants;
 pub mod intervals;
+mod missing_order;
 pub mod namesakes;
 mod null_keys;
 mod padded;
@@ -48,7 +51,6 @@ pub mod statistics;
 mod subqueries;
 mod time_units;
 mod truth;
-mod union_order;
 pub mod uuid;
 pub mod widening;
 mod window_groups;
@@ -120,8 +122,9 @@ fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn Opt
 fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     match rule.name() {
         casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
+        float_keys::Untold::OVER => Arc::new(float_keys::Untold(Arc::clone(rule))),
         padded::NoConstants::OVER => Arc::new(padded::NoConstants(Arc::clone(rule))),
-        union_order::SortedUnions::OVER => Arc::new(union_order::SortedUnions(Arc::clone(rule))),
+        missing_order::SortedInputs::OVER => Arc::new(missing_order::SortedInputs(Arc::clone(rule))),
         window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
         _ => Arc::clone(rule),
     }

@@ -44,16 +44,7 @@ impl PhysicalOptimizerRule for Apart {
             })
         })?;
         let plan = self.0.optimize(fenced.data, config)?;
-        if !fenced.transformed {
-            return Ok(plan);
-        }
-        let plan = plan.transform_up(|plan| {
-            Ok(match plan.downcast_ref::<Fence>() {
-                Some(fence) if !fence.hides_constants() => Transformed::yes(Arc::clone(fence.plan())),
-                _ => Transformed::no(plan),
-            })
-        });
-        plan.map(|plan| plan.data)
+        if fenced.transformed { Fence::without_filters(plan) } else { Ok(plan) }
     }
 
     fn name(&self) -> &str {

@@ -5,15 +5,18 @@
 //! of the column's unit where that loses nothing, so that bounds of files still tell; else both
 //! become nanoseconds. The file goes when DataFusion's coercion has the finer unit, as it has for
 //! instants (<https://github.com/apache/datafusion/pull/22759>).
+//!
+//! A window whose frame is a range refuses to be ordered by a time; it is ordered by the time's
+//! number.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::expr_rewriter::FunctionRewrite;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrameUnits, cast};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 const FINEST: DataType = DataType::Time64(TimeUnit::Nanosecond);
@@ -38,6 +41,19 @@ impl FunctionRewrite for OneUnit {
                 let (mut all, changed) = in_one_unit([vec![*expr], list].concat(), schema)?;
                 let expr = Expr::InList(InList { expr: Box::new(all.remove(0)), list: all, negated });
                 if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+            }
+            Expr::WindowFunction(mut window) if window.params.window_frame.units == WindowFrameUnits::Range => {
+                let mut changed = false;
+                for key in window.params.order_by.iter_mut().map(|key| &mut key.expr) {
+                    let number = match key.get_type(schema) {
+                        Ok(DataType::Time32(_)) => DataType::Int32,
+                        Ok(DataType::Time64(_)) => DataType::Int64,
+                        _ => continue,
+                    };
+                    *key = cast(key.clone(), number);
+                    changed = true;
+                }
+                Transformed::new(Expr::WindowFunction(window), changed, TreeNodeRecursion::Continue)
             }
             other => Transformed::no(other),
         })
@@ -95,4 +111,31 @@ fn fitted(expr: &Expr, unit: &DataType) -> Option<Expr> {
     let value = literal(expr)?;
     let fitted = value.cast_to(unit).ok()?;
     (fitted.cast_to(&value.data_type()).ok()? == value).then_some(Expr::Literal(fitted, None))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use datafusion::assert_batches_eq;
+    use datafusion::prelude::SessionContext;
+
+    #[tokio::test]
+    async fn a_window_is_ordered_by_a_time() {
+        let ctx = SessionContext::new();
+        crate::install(&ctx, |_| false).unwrap();
+        let t = "(VALUES (2, TIME '10:00:00'), (1, TIME '09:00:00'), (3, TIME '10:00:00')) AS t (id, at)";
+        let sql =
+            format!("SELECT id, rank() OVER (ORDER BY at) AS r, count(*) OVER (ORDER BY at) AS n FROM {t} ORDER BY id");
+        let rows = ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        let lines = [
+            "+----+---+---+",
+            "| id | r | n |",
+            "+----+---+---+",
+            "| 1  | 1 | 1 |",
+            "| 2  | 2 | 3 |",
+            "| 3  | 2 | 3 |",
+            "+----+---+---+",
+        ];
+        assert_batches_eq!(lines, &rows);
+    }
 }

@@ -229,8 +229,7 @@ impl Engine {
         if setting.door || tables.iter().any(is_of_command) {
             return Self::of_command(tables, folder, setting).await;
         }
-        let ctx = setting.context(semantics::configured(pagecast_corrections::configured(setting.config())))?;
-        pagecast_corrections::install(&ctx, semantics::may_fail)?;
+        let ctx = setting.context(semantics::configured(setting.config()))?;
         semantics::install(&ctx)?;
         let policy = PolicySpec::parse(&setting.policy).map_err(|error| anyhow::anyhow!("{error}"))?;
         let pool = Pool::new(PoolOptions::default().memory(setting.pool).page_size(4096).policy(policy))?;

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -235,6 +236,13 @@ pub(crate) fn values(column: &ArrayRef) -> Result<Vec<Value>> {
         }
         DataType::LargeList(_) => {
             let of_rows = column.as_list::<i64>().iter().map(|list| list.map(|list| values(&list)).transpose());
+            of_rows.map(|list| Ok(list?.map_or(Value::Null, Value::List))).collect::<Result<_>>()?
+        }
+        DataType::Map(..) => {
+            let of_rows = column
+                .as_map()
+                .iter()
+                .map(|entries| entries.map(|entries| values(&(Arc::new(entries) as ArrayRef))).transpose());
             of_rows.map(|list| Ok(list?.map_or(Value::Null, Value::List))).collect::<Result<_>>()?
         }
         DataType::FixedSizeList(item, _) => values(&as_type(DataType::List(item.clone()))?)?,

@@ -95,7 +95,7 @@ impl Engine {
             let stores = OnDemand::new(options.endpoint.clone());
             runtime = runtime.with_object_store_registry(Arc::new(stores));
         }
-        let mut config = semantics::configured(pagecast_corrections::configured(config.with_information_schema(true)));
+        let mut config = semantics::configured(config.with_information_schema(true));
         // Without a folder of its own, whoever needs one is told why there is none.
         if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
             let folders = DiskManagerMode::Directories(vec![spill.path().to_owned()]);
@@ -104,7 +104,6 @@ impl Engine {
             config = config.with_extension(Arc::new(spill));
         }
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
-        pagecast_corrections::install(&ctx, semantics::may_fail).map_err(|error| anyhow!(tables::message(&error)))?;
         semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let (mut found, store) = find(&options, &ctx).await?;
         let bounds = bounds(&options)?;

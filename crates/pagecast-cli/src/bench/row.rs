@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use indicatif::ProgressBar;
@@ -12,6 +12,7 @@ use pagecast::storage::{DeclaredModel, Device, MeteredStore};
 use pagecast::{Pool, PoolOptions, PrefetchOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
 use pagecast_datafusion::{DeviceStore, Host, HostOptions};
+use pagecast_sql::semantics;
 use pagecast_sql::stores::Source;
 use pagecast_sql::tables::{self, Table};
 use tokio::task::JoinSet;
@@ -128,8 +129,10 @@ impl Setting {
     }
 
     fn without_tables(&self) -> anyhow::Result<(SessionContext, Option<MeteredStore>)> {
+        // All rows plan as the command does, so that they differ in how they read.
         let config = SessionConfig::new().with_target_partitions(self.target_partitions);
-        let ctx = SessionContext::new_with_config(config);
+        let ctx = SessionContext::new_with_config(semantics::configured(config));
+        semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let store = self.source.as_ref().map(|source| source.register(&ctx)).transpose()?;
         Ok((ctx, store))
     }
@@ -338,7 +341,7 @@ async fn stream(
             stage.begin(stream, &query.name, &query.sql);
         }
         let executed = async {
-            let plan = ctx.sql(&query.sql).await?.create_physical_plan().await?;
+            let plan = semantics::frame(&ctx, &query.sql).await?.create_physical_plan().await?;
             collect(Arc::clone(&plan), ctx.task_ctx()).await.map(|batches| (plan, batches))
         };
         let executed = executed.await.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));

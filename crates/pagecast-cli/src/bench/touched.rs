@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use pagecast::{Pool, PoolOptions};
-use pagecast_sql::tables;
+use pagecast_sql::{semantics, tables};
 
 use super::row::Setting;
 
@@ -20,7 +20,7 @@ pub(super) async fn bytes(setting: &Setting) -> anyhow::Result<u64> {
     let mut planned = HashSet::new();
     for query in setting.list.iter().flatten().filter(|query| planned.insert(&query.sql)) {
         let reads = async {
-            let plan = ctx.sql(&query.sql).await?.create_physical_plan().await?;
+            let plan = semantics::frame(&ctx, &query.sql).await?.create_physical_plan().await?;
             host.planned_reads(&plan, &ctx.task_ctx()).await
         };
         let reads = reads.await.map_err(|error| anyhow::anyhow!("{}", tables::message(&error)));

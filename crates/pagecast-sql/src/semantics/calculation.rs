@@ -100,7 +100,7 @@ pub(super) fn call_again(function: &ScalarFunction, args: Vec<Expr>) -> Expr {
 }
 
 /// Whether this is one of them, of which nearly all refuse some values.
-pub fn may_fail(function: &ScalarUDF) -> bool {
+pub(super) fn may_fail(function: &ScalarUDF) -> bool {
     function.inner().is::<Calculation>()
 }
 

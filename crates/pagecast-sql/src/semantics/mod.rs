@@ -54,7 +54,6 @@ use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
 use crate::statements::with_all_columns;
-pub use calculation::may_fail;
 pub use plans::meant;
 pub use words::{Words, dialect};
 
@@ -138,21 +137,23 @@ pub fn condition(frame: &DataFrame, sql: &str) -> Result<Expr> {
     plans::meant_over(frame.parse_sql_expr(sql)?, frame.logical_plan())
 }
 
-/// Options of a session in which statements mean that: a literal with a point is a decimal, not the
-/// nearest double (<https://github.com/apache/datafusion/issues/12817>), and the session has a
-/// zone.
+/// Options of a session in which statements mean that, and give right rows: a literal with a point
+/// is a decimal, not the nearest double (<https://github.com/apache/datafusion/issues/12817>), and
+/// the session has a zone.
 pub fn configured(config: SessionConfig) -> SessionConfig {
+    let config = pagecast_corrections::configured(config);
     let config = config.set_bool("datafusion.sql_parser.parse_float_as_decimal", true);
     config.set_str("datafusion.execution.time_zone", "+00:00")
 }
 
-/// Puts PostgreSQL's functions in the place of DataFusion's of the same names, and plans what
-/// DataFusion does not.
+/// Corrects what DataFusion gets wrong, puts PostgreSQL's functions in the place of DataFusion's of
+/// the same names, and plans what DataFusion does not.
 ///
 /// # Errors
 ///
 /// The session refuses one.
 pub fn install(ctx: &SessionContext) -> Result<()> {
+    pagecast_corrections::install(ctx, calculation::may_fail)?;
     ctx.state_ref().write().register_expr_planner(Arc::new(multiples::Multiples))?;
     series::install(ctx)?;
     ctx.register_udaf(sum::function());
@@ -196,7 +197,6 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_means_the_same() {
         let ctx = SessionContext::new_with_config(configured(SessionConfig::new()));
-        pagecast_corrections::install(&ctx, may_fail).unwrap();
         install(&ctx).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("t.csv");

@@ -207,11 +207,10 @@ mod tests {
     use datafusion::assert_batches_eq;
     use datafusion::prelude::SessionContext;
 
-    use crate::semantics::{configured, frame, install, may_fail};
+    use crate::semantics::{configured, frame, install};
 
     async fn asked(sql: &str) -> Vec<arrow::array::RecordBatch> {
         let ctx = SessionContext::new_with_config(configured(datafusion::prelude::SessionConfig::new()));
-        pagecast_corrections::install(&ctx, may_fail).unwrap();
         install(&ctx).unwrap();
         frame(&ctx, sql).await.unwrap().collect().await.unwrap()
     }
