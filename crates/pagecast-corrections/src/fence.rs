@@ -32,14 +32,14 @@ impl Fence {
         Self { plan, properties, let_through, hides_constants: false }
     }
 
-    /// Nothing above it knows that a column is constant.
+    /// Nothing above it knows that a column is constant, or has no value twice.
     ///
     /// # Errors
     /// Two columns are equal that DataFusion cannot take together; it could below.
     pub(crate) fn of_constants(plan: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let known = plan.properties().equivalence_properties();
-        let mut equal = EquivalenceProperties::new_with_orderings(plan.schema(), known.oeq_class().iter().cloned())
-            .with_constraints(known.constraints().clone());
+        let orderings = known.oeq_class().iter().cloned();
+        let mut equal = EquivalenceProperties::new_with_orderings(plan.schema(), orderings);
         for class in known.eq_group().iter() {
             let mut members = class.iter();
             let Some(first) = members.next() else { continue };

@@ -24,6 +24,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 
+use crate::fence::Fence;
+
 /// DataFusion's last look at a plan, after what it would refuse is sorted.
 #[derive(Debug)]
 pub(crate) struct SortedInputs(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
@@ -54,7 +56,9 @@ fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
     for (input, needed) in inputs.iter_mut().zip(node.required_input_ordering()) {
         let Some(needed) = needed.map(|needed| needed.into_single()) else { continue };
         if lacks || !input.equivalence_properties().ordering_satisfy_requirement(needed.clone())? {
-            let sort = SortExec::new(LexOrdering::from(needed), Arc::clone(input));
+            // A sort would conclude the same, and not say how its rows are sorted.
+            let unsorted = if lacks { Arc::new(Fence::of_constants(Arc::clone(input))?) } else { Arc::clone(input) };
+            let sort = SortExec::new(LexOrdering::from(needed), unsorted);
             *input = Arc::new(sort.with_preserve_partitioning(true));
             is_sorted = true;
         }
@@ -76,8 +80,8 @@ fn lacks_parts(node: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use datafusion::assert_batches_eq;
-    use datafusion::prelude::SessionContext;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+    use datafusion::{assert_batches_eq, assert_batches_sorted_eq};
 
     #[tokio::test]
     async fn a_column_that_stands_twice_orders_a_union() {
@@ -100,7 +104,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_window_over_sorted_groups_has_its_parts_together() {
-        let ctx = SessionContext::new();
+        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
         crate::install(&ctx, |_| false).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("t.csv");
@@ -111,18 +115,9 @@ mod tests {
             file.display()
         );
         ctx.sql(&t).await.unwrap().collect().await.unwrap();
-        let sql = "SELECT k, n, row_number() OVER (PARTITION BY k, n) AS r FROM \
-                   (SELECT k, count(*) AS n FROM t GROUP BY k) ORDER BY k";
-        let rows = ctx.sql(sql).await.unwrap().collect().await.unwrap();
-        let lines = [
-            "+---+---+---+",
-            "| k | n | r |",
-            "+---+---+---+",
-            "| 1 | 2 | 1 |",
-            "| 2 | 1 | 1 |",
-            "| 3 | 1 | 1 |",
-            "+---+---+---+",
-        ];
-        assert_batches_eq!(lines, &rows);
+        let groups = "SELECT k, count(*) AS n FROM t GROUP BY k";
+        let rows = ctx.sql(&format!("{groups} INTERSECT ALL {groups}")).await.unwrap().collect().await.unwrap();
+        let lines = ["+---+---+", "| k | n |", "+---+---+", "| 1 | 2 |", "| 2 | 1 |", "| 3 | 1 |", "+---+---+"];
+        assert_batches_sorted_eq!(lines, &rows);
     }
 }
