@@ -19,28 +19,17 @@ use datafusion::physical_plan::joins::HashJoinExec;
 
 use crate::fence::Fence;
 
+pub(crate) const OVER: &str = "FilterPushdown(Post)";
+
 /// The rule of DataFusion by which joins tell their keys, without floats.
-#[derive(Debug)]
-pub(crate) struct Untold(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl Untold {
-    pub(crate) const OVER: &str = "FilterPushdown(Post)";
-}
-
-impl PhysicalOptimizerRule for Untold {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let fenced = plan.transform_up(fenced)?;
-        let plan = self.0.optimize(fenced.data, config)?;
-        if fenced.transformed { Fence::without_filters(plan) } else { Ok(plan) }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(crate) fn optimize(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let fenced = plan.transform_up(fenced)?;
+    let plan = rule.optimize(fenced.data, config)?;
+    if fenced.transformed { Fence::without_filters(plan) } else { Ok(plan) }
 }
 
 /// The join, whose sides take no filter by a float.

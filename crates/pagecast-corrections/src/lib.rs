@@ -17,6 +17,7 @@
 //! | `intervals` | intervals of Parquet lose their months |
 //! | `missing_order` | a union ordered by a column that stands twice, or a window over sorted groups, is refused |
 //! | `namesakes` | a filter above a join goes by the first column of its name |
+//! | `nested_filters` | a filter of a list goes into a scan and gets lost |
 //! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
 //! | `padded` | what a filter made constant counts as constant where an outer join fills it with NULL |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
@@ -29,6 +30,7 @@
 //! | `widening` | a folder of files whose columns grew is refused |
 //! | `window_groups` | a window over groups sees those that ORDER BY and LIMIT keep |
 
+mod around;
 mod bins;
 mod casts;
 mod extremes;
@@ -41,6 +43,7 @@ mod instants;
 pub mod intervals;
 mod missing_order;
 pub mod namesakes;
+mod nested_filters;
 mod null_keys;
 mod padded;
 mod parquet_format;
@@ -67,6 +70,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use around::Around;
 pub use parquet_format::CorrectedParquet;
 pub use readers::CorrectedReaders;
 
@@ -121,11 +125,12 @@ fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn Opt
 /// A physical rule, kept from what it does wrong.
 fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     match rule.name() {
-        casts::bounds::BoundsOfValues::OVER => Arc::new(casts::bounds::BoundsOfValues(Arc::clone(rule))),
-        float_keys::Untold::OVER => Arc::new(float_keys::Untold(Arc::clone(rule))),
-        padded::NoConstants::OVER => Arc::new(padded::NoConstants(Arc::clone(rule))),
-        missing_order::SortedInputs::OVER => Arc::new(missing_order::SortedInputs(Arc::clone(rule))),
-        window_groups::WholeGroups::OVER => Arc::new(window_groups::WholeGroups(Arc::clone(rule))),
+        casts::bounds::OVER => Around::new(rule, casts::bounds::optimize),
+        float_keys::OVER => Around::new(rule, float_keys::optimize),
+        missing_order::OVER => Around::new(rule, missing_order::optimize),
+        nested_filters::OVER => Around::new(rule, nested_filters::optimize),
+        padded::OVER => Around::new(rule, padded::optimize),
+        window_groups::OVER => Around::new(rule, window_groups::optimize),
         _ => Arc::clone(rule),
     }
 }

@@ -9,6 +9,10 @@
 //! `n` is needed, for `k` is never the same, and the window then fails, because it wants one. No
 //! issue was found for it; 55.2 has it.
 //!
+//! Groups of which a LIMIT wants some, without an order: DataFusion tells the aggregate how many, and
+//! if its input comes to be sorted later (for a window below it, say) it asks in which direction it
+//! may stop, and fails. No issue was found for it; 55.2 has it. Such an aggregate gives all groups.
+//!
 //! Where a node's input does not have its order, it is sorted. The rule goes when unions know what
 //! their parts are sorted by, and windows take what the planner promises them.
 
@@ -19,6 +23,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
@@ -26,31 +31,27 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrd
 
 use crate::fence::Fence;
 
+pub(crate) const OVER: &str = "SanityCheckPlan";
+
 /// DataFusion's last look at a plan, after what it would refuse is sorted.
-#[derive(Debug)]
-pub(crate) struct SortedInputs(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl SortedInputs {
-    pub(crate) const OVER: &str = "SanityCheckPlan";
-}
-
-impl PhysicalOptimizerRule for SortedInputs {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.optimize(plan.transform_up(sorted).map(|plan| plan.data)?, config)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(crate) fn optimize(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    rule.optimize(plan.transform_up(sorted).map(|plan| plan.data)?, config)
 }
 
 /// The node, whose inputs have the orders that it needs.
 fn sorted(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let mut inputs: Vec<Arc<dyn ExecutionPlan>> = node.children().into_iter().cloned().collect();
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>()
+        && aggregate.limit_options().is_some_and(|limit| limit.descending().is_none())
+        && aggregate.aggr_expr().is_empty()
+        && !aggregate.is_unordered_unfiltered_group_by_distinct()
+    {
+        return Ok(Transformed::yes(Arc::new(aggregate.with_new_limit_options(None))));
+    }
     let lacks = lacks_parts(&node)?;
     let mut is_sorted = false;
     for (input, needed) in inputs.iter_mut().zip(node.required_input_ordering()) {
@@ -119,5 +120,16 @@ mod tests {
         let rows = ctx.sql(&format!("{groups} INTERSECT ALL {groups}")).await.unwrap().collect().await.unwrap();
         let lines = ["+---+---+", "| k | n |", "+---+---+", "| 1 | 2 |", "| 2 | 1 |", "| 3 | 1 |", "+---+---+"];
         assert_batches_sorted_eq!(lines, &rows);
+    }
+
+    #[tokio::test]
+    async fn a_limit_of_groups_takes_sorted_ones() {
+        let ctx = SessionContext::new();
+        crate::install(&ctx, |_| false).unwrap();
+        let t = "(VALUES (1, 1), (1, 2), (2, 3), (3, 4)) AS t (k, id)";
+        let numbered = format!("SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM {t}");
+        let sql = format!("SELECT count(*) AS n FROM (SELECT k FROM ({numbered}) GROUP BY k LIMIT 2)");
+        let rows = ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+        assert_batches_eq!(["+---+", "| n |", "+---+", "| 2 |", "+---+"], &rows);
     }
 }

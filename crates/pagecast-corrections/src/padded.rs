@@ -17,26 +17,15 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::fence::Fence;
 
+pub(crate) const OVER: &str = "EnsureRequirements";
+
 /// The rule of DataFusion that leaves out sorts, which sees no constants of filled columns.
-#[derive(Debug)]
-pub(crate) struct NoConstants(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl NoConstants {
-    pub(crate) const OVER: &str = "EnsureRequirements";
-}
-
-impl PhysicalOptimizerRule for NoConstants {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        self.0.optimize(plan.transform_up(fenced).map(|plan| plan.data)?, config)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(crate) fn optimize(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    rule.optimize(plan.transform_up(fenced).map(|plan| plan.data)?, config)
 }
 
 /// The join, whose filled sides show no constants.

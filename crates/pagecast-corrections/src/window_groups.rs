@@ -21,46 +21,35 @@ use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+pub(crate) const OVER: &str = "LimitAggregation";
+
 /// DataFusion's rule that lets aggregates keep the first groups, kept from those that have to be
 /// whole.
-#[derive(Debug)]
-pub(crate) struct WholeGroups(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl WholeGroups {
-    pub(crate) const OVER: &str = "LimitAggregation";
-}
-
-impl PhysicalOptimizerRule for WholeGroups {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.0.optimize(plan, config)?;
-        let mut ordered = HashSet::new();
-        plan.apply(|node| {
-            if let Some(sort) = node.downcast_ref::<SortExec>()
-                && sort.fetch().is_some()
-                && let Some(by) = sort.expr().first().expr.downcast_ref::<Column>()
-            {
-                follow(sort.input(), by.index(), &mut ordered);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        let whole = plan.transform_down(|node| {
-            let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
-            let is_ordered = aggregate.limit_options().is_some_and(|limit| limit.descending().is_some());
-            if !is_ordered || ordered.contains(&address(&node)) {
-                return Ok(Transformed::no(node));
-            }
-            Ok(Transformed::yes(Arc::new(aggregate.with_new_limit_options(None)) as Arc<dyn ExecutionPlan>))
-        });
-        whole.map(|plan| plan.data)
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+pub(crate) fn optimize(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = rule.optimize(plan, config)?;
+    let mut ordered = HashSet::new();
+    plan.apply(|node| {
+        if let Some(sort) = node.downcast_ref::<SortExec>()
+            && sort.fetch().is_some()
+            && let Some(by) = sort.expr().first().expr.downcast_ref::<Column>()
+        {
+            follow(sort.input(), by.index(), &mut ordered);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let whole = plan.transform_down(|node| {
+        let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(node)) };
+        let is_ordered = aggregate.limit_options().is_some_and(|limit| limit.descending().is_some());
+        if !is_ordered || ordered.contains(&address(&node)) {
+            return Ok(Transformed::no(node));
+        }
+        Ok(Transformed::yes(Arc::new(aggregate.with_new_limit_options(None)) as Arc<dyn ExecutionPlan>))
+    });
+    whole.map(|plan| plan.data)
 }
 
 /// The aggregates, final and partial, of which a column comes, if all between passes rows on.

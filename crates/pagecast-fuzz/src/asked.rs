@@ -50,6 +50,9 @@ impl Statement {
         let is_ordered = |item: &Expr| match item {
             Expr::Column { kind, .. } => kind.is_compared(),
             Expr::Call(Function::Field, _) => false,
+            Expr::Case(parts) => {
+                parts[1..].iter().all(|part| !matches!(part, Expr::Column { kind, .. } if !kind.is_compared()))
+            }
             Expr::Aggregate(_, Some(of)) => matches!(&**of, Expr::Column { kind, .. } if kind.is_compared()),
             Expr::Window(window) => !matches!(&window.of, Some(Expr::Column { kind, .. }) if !kind.is_compared()),
             _ => true,

@@ -21,7 +21,7 @@ use crate::formats;
 use crate::naive::World;
 use crate::peers::Peers;
 use crate::statements::Statement;
-use crate::tables::{Format, Table, Writer};
+use crate::tables::{DataFile, Format, Table, Writer};
 use crate::types::Kind;
 use crate::value::texts;
 
@@ -187,8 +187,12 @@ impl<'a> Round<'a> {
                 }
             });
         }
-        for file in tables.iter_mut().flat_map(|table| &mut table.files).filter(|file| !has(file.writer)) {
-            file.writer = Writer::Own;
+        // fastparquet writes a footer without row groups that arrow-rs takes for no Parquet.
+        let is_odd = |file: &DataFile| file.writer == Writer::FastParquet && file.rows == 0;
+        for file in tables.iter_mut().flat_map(|table| &mut table.files) {
+            if !has(file.writer) || is_odd(file) {
+                file.writer = Writer::Own;
+            }
         }
         let folder = tempfile::tempdir()?;
         for table in &tables {

@@ -20,30 +20,19 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 
+pub(crate) const OVER: &str = "aggregate_statistics";
+
 /// DataFusion's rule that answers aggregates from statistics, where these are of the values asked
 /// for.
-#[derive(Debug)]
-pub(crate) struct BoundsOfValues(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl BoundsOfValues {
-    pub(crate) const OVER: &str = "aggregate_statistics";
-}
-
-impl PhysicalOptimizerRule for BoundsOfValues {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        if !plan.exists(|node| Ok(has_other_values(node)))? {
-            return self.0.optimize(plan, config);
-        }
-        plan.map_children(|child| self.optimize(child, config).map(Transformed::yes)).map(|plan| plan.data)
+pub(crate) fn optimize(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if !plan.exists(|node| Ok(has_other_values(node)))? {
+        return rule.optimize(plan, config);
     }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+    plan.map_children(|child| optimize(rule, child, config).map(Transformed::yes)).map(|plan| plan.data)
 }
 
 /// Whether a node casts its input's values to others.
