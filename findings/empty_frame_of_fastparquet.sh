@@ -5,9 +5,9 @@
 #
 # Expected: a file with columns, no row groups and no rows; pyarrow reads one of an empty table.
 # Seen: in Thrift's compact protocol the head of a list has the type of its elements. fastparquet
-# writes 3, a byte, where the list of row groups is empty; with rows it writes 12, a struct. pyarrow,
-# DuckDB and polars do not look at the type of nothing. The reader of arrow-rs does, and DataFusion
-# refuses the file, and with it a table of a folder in which it lies.
+# writes 3, a byte, where the list of row groups is empty; with rows it writes 12, a struct.
+# pyarrow, DuckDB and polars do not look at the type of nothing. The reader of arrow-rs does, and
+# DataFusion refuses the file, and with it a table of a folder in which it lies.
 #
 # It hurts who keeps such a folder: it was readable until the first quiet day.
 set -euo pipefail

@@ -9,9 +9,10 @@
 //! `n` is needed, for `k` is never the same, and the window then fails, because it wants one. No
 //! issue was found for it; 55.2 has it.
 //!
-//! Groups of which a LIMIT wants some, without an order: DataFusion tells the aggregate how many, and
-//! if its input comes to be sorted later (for a window below it, say) it asks in which direction it
-//! may stop, and fails. No issue was found for it; 55.2 has it. Such an aggregate gives all groups.
+//! Groups of which a LIMIT wants some, without an order: DataFusion tells the aggregate how many.
+//! If its input comes to be sorted later (for a window below it, say), the aggregate asks in which
+//! direction it may stop, and fails. No issue was found for it; 55.2 has it. Such an aggregate
+//! gives all groups.
 //!
 //! Where a node's input does not have its order, it is sorted. The rule goes when unions know what
 //! their parts are sorted by, and windows take what the planner promises them.
