@@ -50,8 +50,8 @@ pub(crate) fn table(format: Format, random: &mut Random, name: &str) -> Table {
         columns.push(column);
     }
     let count = 2 + random.below(4);
-    let partitions: Vec<String> =
-        columns[1..].iter().filter(|column| divides(column)).map(|by| by.name.clone()).collect();
+    let partitions = columns.iter().enumerate().skip(1).filter(|(at, column)| is_early(*at) && divides(column));
+    let partitions: Vec<String> = partitions.map(|(_, by)| by.name.clone()).collect();
     let by = one(random, &partitions);
     let changes = format != Format::Delta && random.below(2) == 0;
     let files = (0..count).map(|number| {
@@ -77,10 +77,15 @@ fn divides(column: &Column) -> bool {
     column.domain <= 40 && matches!(column.kind, Kind::Int(_) | Kind::Date | Kind::Bool)
 }
 
+/// Whether the column of this place is in all appends.
+fn is_early(at: usize) -> bool {
+    at < 3 || at.is_multiple_of(2)
+}
+
 /// An append. Later ones have more columns, and wider ones.
 fn plain_file(number: u32, columns: &[Column], format: Format, count: u32) -> DataFile {
     let is_late = number >= count / 2;
-    let is_there = |at: usize| at < 3 || at.is_multiple_of(2) || is_late;
+    let is_there = |at: usize| is_early(at) || is_late;
     let kind = |kind: &Kind| match kind {
         Kind::Int(64) if !is_late && format != Format::Delta => Kind::Int(32),
         other => other.clone(),
