@@ -115,12 +115,15 @@ fn set(operation: Set, all: bool, one: Vec<Vec<Value>>, other: Vec<Vec<Value>>) 
     copies.into_values().flat_map(|(row, one, other)| std::iter::repeat_n(row, left(one, other))).collect()
 }
 
+/// Rows that a subquery finds, by the value that ties them to the outside.
+type ByTie = Rc<HashMap<String, Rc<Found>>>;
+
 /// One statement under way.
 pub(crate) struct Run<'a> {
     world: &'a World,
     /// What the conditions of subqueries leave, by the value that ties them to the outside. A
     /// subquery is known by its place, so that none may be dropped before the run ends.
-    inner: RefCell<HashMap<*const Inner, Rc<HashMap<String, Rc<Found>>>>>,
+    inner: RefCell<HashMap<*const Inner, ByTie>>,
 }
 
 /// Rows that a subquery finds.

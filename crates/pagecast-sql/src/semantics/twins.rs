@@ -28,8 +28,8 @@ pub fn are_refused(message: &str) -> bool {
 
 /// Tells columns apart that have one name.
 pub fn tell_apart(statement: &mut Statement) {
-    // The columns of what is made or changed have the names that somebody gave.
-    let names = matches!(statement, Statement::Query(_));
+    // The columns of what is made have the names that somebody gave; a row is put in by places.
+    let names = matches!(statement, Statement::Query(_) | Statement::Insert(_));
     let _ = VisitMut::visit(statement, &mut Apart { names });
 }
 
@@ -79,8 +79,8 @@ impl VisitorMut for Apart {
         for (at, item) in select.projection.iter_mut().enumerate() {
             let Some(name) = &names[at] else { continue };
             let is_twin = (0..names.len()).any(|other| other != at && names[other].as_ref() == Some(name));
-            let is_wrapped = matches!(item, SelectItem::UnnamedExpr(Expr::Function(function)) if name.is_cast && function.name.to_string() == WRAPPER);
-            if !is_twin && !is_wrapped && !(has_all && name.is_column) {
+            let is_wrapped = name.is_cast && matches!(item, SelectItem::UnnamedExpr(Expr::Function(_)));
+            if !(is_twin || is_wrapped || has_all && name.is_column) {
                 continue;
             }
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
@@ -205,19 +205,20 @@ impl VisitorMut for Wrapped<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use datafusion::assert_batches_eq;
-    use datafusion::prelude::SessionContext;
+    use datafusion::prelude::{SessionConfig, SessionContext};
 
     use crate::semantics::{configured, frame, install};
 
-    async fn asked(sql: &str) -> Vec<arrow::array::RecordBatch> {
-        let ctx = SessionContext::new_with_config(configured(datafusion::prelude::SessionConfig::new()));
+    fn session() -> SessionContext {
+        let ctx = SessionContext::new_with_config(configured(SessionConfig::new()));
         install(&ctx).unwrap();
-        frame(&ctx, sql).await.unwrap().collect().await.unwrap()
+        ctx
     }
 
     #[tokio::test]
     async fn columns_of_one_name_stand_in_one_list() {
         let t = "(VALUES (1, TIMESTAMP '2024-01-02 03:04:05'), (2, TIMESTAMP '2024-01-02 13:04:05')) AS t (x, at)";
+        let ctx = session();
         for (sql, lines) in [
             ("SELECT 1, 1", vec!["+---+---+", "| 1 | 1 |", "+---+---+", "| 1 | 1 |", "+---+---+"]),
             (
@@ -283,7 +284,20 @@ mod tests {
                 ],
             ),
         ] {
-            assert_batches_eq!(lines, &asked(sql).await);
+            let rows = frame(&ctx, sql).await.unwrap().collect().await.unwrap();
+            assert_batches_eq!(lines, &rows);
         }
+    }
+
+    #[tokio::test]
+    async fn rows_with_one_value_twice_are_put_in() {
+        let ctx = session();
+        for sql in ["CREATE TABLE t (a INT, b INT)", "INSERT INTO t SELECT 1, 1"] {
+            frame(&ctx, sql).await.unwrap().collect().await.unwrap();
+        }
+        let rows = frame(&ctx, "SELECT a, b FROM t").await.unwrap().collect().await.unwrap();
+        assert_batches_eq!(["+---+---+", "| a | b |", "+---+---+", "| 1 | 1 |", "+---+---+"], &rows);
+        let made = frame(&ctx, "CREATE TABLE u AS SELECT a, a FROM t").await;
+        assert!(made.unwrap_err().to_string().contains("require unique expression names"));
     }
 }
