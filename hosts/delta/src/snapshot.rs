@@ -241,20 +241,39 @@ fn rows_of(path: &Path) -> Result<u64> {
 
 /// What the log knows of a file. Bounds hold for all stored rows, and so for those that are left.
 /// They are exact to DataFusion, which prunes by no others; it takes a column for constant only if
-/// it knows, too, that there are no nulls.
+/// it knows, too, that there are no nulls. Writers leave NaN out, which is greater than all
+/// numbers.
 fn statistics(stats: &Value, rows: u64, bytes: usize, columns: &Schema) -> Statistics {
     let precise = |bound: Option<ScalarValue>| bound.map_or(Precision::Absent, Precision::Exact);
     let of_column = |field: &arrow::datatypes::FieldRef| {
         let bound = |of: &str, upper| schema::bound(&stats[of][field.name()], field.data_type(), upper);
         let nested = matches!(field.data_type(), DataType::Struct(_) | DataType::List(_) | DataType::Map(..));
         let known = |of, upper| precise(bound(of, upper).filter(|_| !nested));
-        ColumnStatistics::new_unknown()
-            .with_min_value(known("minValues", false))
-            .with_max_value(known("maxValues", true))
+        let greatest = if field.data_type().is_floating() { Precision::Absent } else { known("maxValues", true) };
+        ColumnStatistics::new_unknown().with_min_value(known("minValues", false)).with_max_value(greatest)
     };
     Statistics {
         num_rows: Precision::Exact(rows as usize),
         total_byte_size: Precision::Inexact(bytes),
         column_statistics: columns.fields().iter().map(of_column).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    #[test]
+    fn a_float_may_be_greater_than_its_bound() {
+        let stats = serde_json::json!({"minValues": {"x": 1.0, "n": 1}, "maxValues": {"x": 2.0, "n": 2}});
+        let columns =
+            Schema::new(vec![Field::new("x", DataType::Float64, true), Field::new("n", DataType::Int64, true)]);
+        let known = statistics(&stats, 3, 100, &columns).column_statistics;
+        assert_eq!(known[0].min_value, Precision::Exact(ScalarValue::Float64(Some(1.0))));
+        assert_eq!(known[0].max_value, Precision::Absent);
+        assert_eq!(known[1].max_value, Precision::Exact(ScalarValue::Int64(Some(2))));
     }
 }

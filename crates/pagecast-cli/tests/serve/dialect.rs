@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -183,7 +183,10 @@ impl Postgres {
         let child = server.stderr(Stdio::null()).spawn().unwrap();
         let postgres = Self { child, port, _folder: folder };
         let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        // It takes connections before it answers them.
+        let mut ready = Command::new(bin.join("pg_isready"));
+        ready.args(["-q", "-h", "127.0.0.1", "-p", &port.to_string()]);
+        while !ready.status().unwrap().success() {
             assert!(began.elapsed() < Duration::from_secs(60), "PostgreSQL does not start");
             std::thread::sleep(Duration::from_millis(50));
         }

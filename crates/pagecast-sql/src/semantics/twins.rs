@@ -75,7 +75,8 @@ impl VisitorMut for Apart {
         if !self.names {
             return ControlFlow::Continue(());
         }
-        let has_all = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+        let is_all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        let has_all = select.projection.iter().any(is_all);
         for (at, item) in select.projection.iter_mut().enumerate() {
             let Some(name) = &names[at] else { continue };
             let is_twin = (0..names.len()).any(|other| other != at && names[other].as_ref() == Some(name));
