@@ -54,6 +54,14 @@ pub enum HostError {
         /// What the panic says.
         what: String,
     },
+    /// A decoder found what the file does not have in this place.
+    #[error("{}: its data cannot be decoded: {what}; the file is broken", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder says.
+        what: String,
+    },
     /// The statement was planned with a listing of the file that is no longer true.
     #[error("{}: the file changed after the statement was planned ({what}); run it again", path.display())]
     Relisted {

@@ -106,7 +106,7 @@ impl ColumnBytes {
         footer: Option<&ParquetMetaData>,
         scan: Option<ScanId>,
     ) -> ParquetResult<Vec<Bytes>> {
-        self.reading.begins(self.partition, self.relation.path());
+        self.reading.reads(self.partition, self.relation.path());
         let requested: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let decoded = footer.map_or(0, |footer| decoded_at_once(footer, ranges));
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
@@ -189,7 +189,7 @@ impl AsyncFileReader for PoolReader {
         async move {
             let of = &self.bytes;
             let _timer = of.file_metrics.metadata_load_time.timer();
-            of.reading.begins(of.partition, of.relation.path());
+            of.reading.opens(of.partition, of.relation.path());
             let footer = of.host.footers.load(&of.relation).await?;
             let footer = match &self.row_groups {
                 Some(row_groups) => row_groups.of(footer)?,

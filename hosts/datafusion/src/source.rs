@@ -112,7 +112,7 @@ impl DataSource for PoolScan {
             None => self.config.open_with_args(args)?,
         };
         let (schema, reading) = (batches.schema(), Arc::clone(&self.reading));
-        let batches = guarded(with_one_nan(batches), move |what| reading.panicked(partition, what));
+        let batches = guarded(with_one_nan(batches), reading, partition);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
