@@ -45,16 +45,17 @@ pub(crate) fn corrected(footer: &ParquetMetaData) -> Result<Option<ParquetMetaDa
         Some(root) => Arc::new(SchemaDescriptor::new(Arc::new(root))),
         None => of_file.schema_descr_ptr(),
     };
-    let arrow = parquet_to_arrow_schema(&parquet, of_file.key_value_metadata())?;
+    let mut notes = of_file.key_value_metadata().cloned();
+    if let Some(renamed) = renamed(of_file, &parquet)? {
+        notes = Some(noted(notes, &renamed));
+    }
+    let arrow = parquet_to_arrow_schema(&parquet, notes.as_ref())?;
     let fields = corrected_fields(arrow.fields(), of_file.schema_descr().root_schema().get_fields());
     if fields == *arrow.fields() && Arc::ptr_eq(&parquet, &of_file.schema_descr_ptr()) {
         return Ok(None);
     }
     // What is not in the writer's notes would come back as it was.
-    let noted = encode_arrow_schema(&Schema::new_with_metadata(fields, arrow.metadata));
-    let mut notes = of_file.key_value_metadata().cloned().unwrap_or_default();
-    notes.retain(|note| note.key != ARROW_SCHEMA_META_KEY);
-    notes.push(KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), noted));
+    let notes = noted(notes, &Schema::new_with_metadata(fields, arrow.metadata));
     let of_file = FileMetaData::new(
         of_file.version(),
         of_file.num_rows(),
@@ -66,6 +67,26 @@ pub(crate) fn corrected(footer: &ParquetMetaData) -> Result<Option<ParquetMetaDa
     let new = ParquetMetaDataBuilder::new(of_file).set_row_groups(footer.row_groups().to_vec());
     let new = new.set_column_index(footer.column_index().cloned()).set_offset_index(footer.offset_index().cloned());
     Ok(Some(new.build()))
+}
+
+/// The columns by their new names; nothing if they have those. The writer's notes have the old.
+fn renamed(of_file: &FileMetaData, parquet: &SchemaDescriptor) -> Result<Option<Schema>> {
+    let (old, new) = (of_file.schema_descr().root_schema().get_fields(), parquet.root_schema().get_fields());
+    if old.iter().zip(new).all(|(old, new)| old.name() == new.name()) {
+        return Ok(None);
+    }
+    let arrow = parquet_to_arrow_schema(of_file.schema_descr(), of_file.key_value_metadata())?;
+    let fields = arrow.fields().iter().zip(new);
+    let fields: Fields = fields.map(|(field, new)| field.as_ref().clone().with_name(new.name())).collect();
+    Ok(Some(Schema::new_with_metadata(fields, arrow.metadata)))
+}
+
+/// A writer's notes, with these columns.
+fn noted(notes: Option<Vec<KeyValue>>, columns: &Schema) -> Vec<KeyValue> {
+    let mut notes = notes.unwrap_or_default();
+    notes.retain(|note| note.key != ARROW_SCHEMA_META_KEY);
+    notes.push(KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), encode_arrow_schema(columns)));
+    notes
 }
 
 /// Names of columns, of which each is one column's.

@@ -76,6 +76,20 @@ async fn rows_are_sorted_within_a_row_group() {
     assert!(!plan.contains("SortExec"), "{plan}");
 }
 
+/// The writer's notes have the names twice as well.
+#[tokio::test]
+async fn two_columns_of_one_name_are_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let field = || arrow::datatypes::Field::new("a", arrow::datatypes::DataType::Int64, true);
+    let schema = Arc::new(arrow::datatypes::Schema::new(vec![field(), field()]));
+    let rows = RecordBatch::try_new(Arc::clone(&schema), vec![integers([1, 2]), integers([3, 4])]).unwrap();
+    let file = File::create(folder.path().join("0.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema, None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    assert_eq!(ask(folder.path(), "SELECT a, a_1 FROM t WHERE a_1 > 3").await, ["2,4"]);
+}
+
 #[tokio::test]
 async fn bounds_of_floats_leave_out_nan() {
     let folder = tempfile::tempdir().unwrap();

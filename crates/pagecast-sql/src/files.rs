@@ -102,7 +102,9 @@ impl Files {
             let files = glob::glob(pattern)?.collect::<std::result::Result<Vec<_>, _>>()?;
             let urls = files.iter().filter(|file| file.is_file()).map(|file| url_of(file));
             let urls = urls.collect::<anyhow::Result<Vec<_>>>()?;
-            return listing(ctx, urls, format_of(name)?, files.first().map(PathBuf::as_path)).await;
+            let format = format_of(name)?;
+            files.iter().try_for_each(|file| format.check_names(file))?;
+            return listing(ctx, urls, format, files.first().map(PathBuf::as_path)).await;
         }
         let path = match path.canonicalize() {
             Err(error) if error.kind() == ErrorKind::NotFound => bail!("there is no such file or folder"),

@@ -1,5 +1,6 @@
 //! Formats of files, which are told apart by their endings.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use arrow::datatypes::DataType;
+use datafusion::arrow::ipc::reader::FileReader;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
@@ -87,6 +89,20 @@ impl Format {
             bail!("{first} and {other} differ in format; name the files of one, such as '{folder}/*.parquet'");
         }
         Ok(Some((format, format.among(files))))
+    }
+
+    /// Fails if two columns of an Arrow file have one name: the engine reads the first for both.
+    pub(crate) fn check_names(self, path: &Path) -> anyhow::Result<()> {
+        if self != Self::Arrow {
+            return Ok(());
+        }
+        // What is none is found where it is read.
+        let Ok(reader) = FileReader::try_new(File::open(path)?, None) else { return Ok(()) };
+        let (schema, mut seen) = (reader.schema(), HashSet::new());
+        match schema.fields().iter().find(|field| !seen.insert(field.name())) {
+            Some(field) => bail!("{}: two of its columns are called {}; rename one", path.display(), field.name()),
+            None => Ok(()),
+        }
     }
 
     /// Those of `files` that have this format.

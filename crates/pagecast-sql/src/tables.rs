@@ -207,6 +207,7 @@ impl Table {
         if format == Format::Parquet {
             files.iter().try_for_each(|file| footer(file).map(drop))?;
         }
+        files.iter().try_for_each(|file| format.check_names(file))?;
         let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
         Ok(Self { name, path, url, is_file, format, files, keys, log: None })
     }

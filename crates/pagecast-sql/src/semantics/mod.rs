@@ -101,6 +101,11 @@ fn with_twins_apart(statement: &mut Statement) {
     match statement {
         Statement::Statement(ast) => twins::tell_apart(ast),
         Statement::Explain(explained) => with_twins_apart(&mut explained.statement),
+        Statement::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                twins::tell_apart_below(query);
+            }
+        }
         _ => {}
     }
 }

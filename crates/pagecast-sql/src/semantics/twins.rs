@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use datafusion::common::{Result, TableReference};
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Statement, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::ast::{call, take};
@@ -30,7 +30,17 @@ pub fn are_refused(message: &str) -> bool {
 pub fn tell_apart(statement: &mut Statement) {
     // The columns of what is made have the names that somebody gave; a row is put in by places.
     let names = matches!(statement, Statement::Query(_) | Statement::Insert(_));
-    let _ = VisitMut::visit(statement, &mut Apart { names });
+    let _ = VisitMut::visit(statement, &mut Apart { names, kept: None });
+}
+
+/// The same below a query that is written to a file, whose own columns keep their names.
+pub(super) fn tell_apart_below(query: &mut Query) {
+    let mut body = &*query.body;
+    while let SetExpr::SetOperation { left, .. } = body {
+        body = left;
+    }
+    let kept = if let SetExpr::Select(select) = body { Some(std::ptr::from_ref(&**select)) } else { None };
+    let _ = VisitMut::visit(query, &mut Apart { names: true, kept });
 }
 
 /// The plan, whose columns have the names that they were given.
@@ -60,6 +70,8 @@ pub fn unmarked(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 struct Apart {
     names: bool,
+    /// The list that keeps its names, by its place.
+    kept: Option<*const Select>,
 }
 
 impl VisitorMut for Apart {
@@ -72,7 +84,7 @@ impl VisitorMut for Apart {
         if casts.of.values().any(|types| types.len() > 1) {
             let _ = VisitMut::visit(select, &mut Wrapped(&casts));
         }
-        if !self.names {
+        if !self.names || self.kept == Some(std::ptr::from_ref(select)) {
             return ControlFlow::Continue(());
         }
         let is_all = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
