@@ -4,16 +4,21 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
 };
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs};
+
+/// A node of a plan, with the fences that belong around it.
+type Fenced = fn(Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>>;
 
 /// The rows of a node, above which something is not known of them.
 #[derive(Debug)]
@@ -52,8 +57,26 @@ impl Fence {
         Ok(Self { plan, properties, let_through, hides_constants: true })
     }
 
-    /// The plan without those that stop filters.
-    pub(crate) fn without_filters(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Filters come through that name no column of such a type.
+    pub(crate) fn of_types(plan: Arc<dyn ExecutionPlan>, stops: fn(&DataType) -> bool) -> Self {
+        let schema = plan.schema();
+        let let_through = (0..schema.fields().len()).filter(|&at| !stops(schema.field(at).data_type())).collect();
+        Self::of_filters(plan, let_through)
+    }
+
+    /// What a rule that hands filters down makes of a plan, in which `fenced` has put up those that
+    /// stop filters. They are gone afterwards.
+    pub(crate) fn while_filters_go_down(
+        rule: &dyn PhysicalOptimizerRule,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+        fenced: Fenced,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let fenced = plan.transform_up(fenced)?;
+        let plan = rule.optimize(fenced.data, config)?;
+        if !fenced.transformed {
+            return Ok(plan);
+        }
         let plan = plan.transform_up(|plan| {
             Ok(match plan.downcast_ref::<Self>() {
                 Some(fence) if !fence.hides_constants => Transformed::yes(Arc::clone(&fence.plan)),

@@ -6,11 +6,11 @@
 //! No issue was found for it; 55.2 has it. Such joins tell their keys to nobody. The rule goes when
 //! lists of literals compare floats as numbers.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -27,9 +27,7 @@ pub(crate) fn optimize(
     plan: Arc<dyn ExecutionPlan>,
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let fenced = plan.transform_up(fenced)?;
-    let plan = rule.optimize(fenced.data, config)?;
-    if fenced.transformed { Fence::without_filters(plan) } else { Ok(plan) }
+    Fence::while_filters_go_down(rule, plan, config, fenced)
 }
 
 /// The join, whose sides take no filter by a float.
@@ -39,12 +37,8 @@ fn fenced(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
     if !join.on().iter().any(|(_, key)| key.data_type(&right).is_ok_and(|kind| kind.is_floating())) {
         return Ok(Transformed::no(node));
     }
-    let sides = [join.left(), join.right()].map(|side| {
-        let schema = side.schema();
-        let others: HashSet<usize> =
-            (0..schema.fields().len()).filter(|&at| !schema.field(at).data_type().is_floating()).collect();
-        Arc::new(Fence::of_filters(Arc::clone(side), others)) as Arc<dyn ExecutionPlan>
-    });
+    let sides = [join.left(), join.right()]
+        .map(|side| Arc::new(Fence::of_types(Arc::clone(side), DataType::is_floating)) as Arc<dyn ExecutionPlan>);
     replace_children_if_necessary(node, sides.into()).map(Transformed::yes)
 }
 

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{JoinType, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::expressions::Column;
@@ -43,17 +43,18 @@ fn keep_apart(
     plan: Arc<dyn ExecutionPlan>,
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let fenced = plan.transform_up(|plan| {
-        let apart = with_keys_apart(Arc::clone(&plan))?;
-        let is_apart = !Arc::ptr_eq(&apart, &plan);
-        let (plan, alone) = (apart, alone(&plan.schema()));
-        Ok(match alone.len() == plan.schema().fields().len() {
-            true => Transformed::new(plan, is_apart, TreeNodeRecursion::Continue),
-            false => Transformed::yes(Arc::new(Fence::of_filters(plan, alone)) as Arc<dyn ExecutionPlan>),
-        })
-    })?;
-    let plan = rule.optimize(fenced.data, config)?;
-    if fenced.transformed { Fence::without_filters(plan) } else { Ok(plan) }
+    Fence::while_filters_go_down(rule, plan, config, fenced)
+}
+
+/// The node, above which stop filters that name what is not one column's name alone.
+fn fenced(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let apart = with_keys_apart(Arc::clone(&node))?;
+    let is_apart = !Arc::ptr_eq(&apart, &node);
+    let alone = alone(&node.schema());
+    Ok(match alone.len() == node.schema().fields().len() {
+        true => Transformed::new(apart, is_apart, TreeNodeRecursion::Continue),
+        false => Transformed::yes(Arc::new(Fence::of_filters(apart, alone))),
+    })
 }
 
 /// The node; if it is a semi join, its other side takes no filter by a name of one of its keys

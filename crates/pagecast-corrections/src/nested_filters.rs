@@ -6,11 +6,11 @@
 //! 55.2 has it. Such a filter stays above the scan. The rule goes when planner and reader ask the
 //! same question.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -30,18 +30,16 @@ pub(crate) fn optimize(
     if !config.execution.parquet.pushdown_filters {
         return rule.optimize(plan, config);
     }
-    let fenced = plan.transform_up(|node| {
-        let schema = node.schema();
-        let flat: HashSet<usize> =
-            (0..schema.fields().len()).filter(|&at| !schema.field(at).data_type().is_nested()).collect();
-        Ok(match node.downcast_ref::<DataSourceExec>() {
-            Some(_) if flat.len() < schema.fields().len() => {
-                Transformed::yes(Arc::new(Fence::of_filters(node, flat)) as Arc<dyn ExecutionPlan>)
-            }
-            _ => Transformed::no(node),
-        })
-    })?;
-    Fence::without_filters(rule.optimize(fenced.data, config)?)
+    Fence::while_filters_go_down(rule, plan, config, fenced)
+}
+
+/// The scan, which takes no filter by a nested column if it has one.
+fn fenced(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let has_nested = node.schema().fields().iter().any(|field| field.data_type().is_nested());
+    Ok(match node.downcast_ref::<DataSourceExec>() {
+        Some(_) if has_nested => Transformed::yes(Arc::new(Fence::of_types(node, DataType::is_nested))),
+        _ => Transformed::no(node),
+    })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 
-use pagecast_sql::semantics::ast::{call, take};
+use pagecast_sql::semantics::ast::{call, folded, take};
 
 use super::catalog::{self, CATALOG};
 use super::problem::Problem;
@@ -257,9 +257,4 @@ fn name_of(expr: &Expr) -> Option<String> {
         Expr::Extract { .. } => Some("extract".to_owned()),
         _ => None,
     }
-}
-
-/// A name as PostgreSQL keeps it: in small letters, unless it is quoted.
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
 }

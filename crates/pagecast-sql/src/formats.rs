@@ -79,8 +79,7 @@ impl Format {
 
     /// The format of a table of these files, and those of them that have it; none without files.
     /// Which of two formats was meant nobody knows, so that is an error.
-    pub(crate) fn of_all(files: anyhow::Result<Vec<PathBuf>>) -> anyhow::Result<Option<(Self, Vec<PathBuf>)>> {
-        let files = files?;
+    pub(crate) fn of_all(files: Vec<PathBuf>) -> anyhow::Result<Option<(Self, Vec<PathBuf>)>> {
         let mut known = files.iter().filter_map(|file| Some((Self::of(file)?, file)));
         let Some((format, first)) = known.next() else { return Ok(None) };
         if let Some((_, other)) = known.find(|(other, _)| *other != format) {

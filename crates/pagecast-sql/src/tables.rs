@@ -180,7 +180,7 @@ impl Candidate {
         } else if path == data && path.is_file() {
             Some(Ok((Format::of(&path).unwrap_or(Format::Parquet), vec![path.clone()])))
         } else {
-            Some(Format::of_all(files_of(&path)).transpose()?)
+            Some(files_of(&path).and_then(Format::of_all).transpose()?)
         };
         Some(Self { name, path, files })
     }

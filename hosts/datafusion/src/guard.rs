@@ -44,40 +44,40 @@ pub(crate) async fn catch_in<F: Future>(decode: F) -> std::result::Result<F::Out
     .await
 }
 
-/// Which files each partition of a scan reads now: the one that was opened last, and the one of
-/// which data were read last. The next file is opened while one is read.
+/// Which files each partition of a scan reads now.
 #[derive(Debug, Default)]
-pub(crate) struct Reading(Mutex<HashMap<usize, [PathBuf; 2]>>);
+pub(crate) struct Reading(Mutex<HashMap<usize, Files>>);
+
+/// The next file is opened while one is read.
+#[derive(Clone, Debug, Default)]
+struct Files {
+    opened: PathBuf,
+    read: PathBuf,
+}
 
 impl Reading {
     /// The partition opens the file.
     pub(crate) fn opens(&self, partition: usize, path: &Path) {
-        let mut reading = self.0.lock();
-        let [opened, _] = reading.entry(partition).or_default();
-        if opened != path {
-            path.clone_into(opened);
-        }
+        become_path(&mut self.0.lock().entry(partition).or_default().opened, path);
     }
 
     /// The partition reads data of the file.
     pub(crate) fn reads(&self, partition: usize, path: &Path) {
-        self.opens(partition, path);
         let mut reading = self.0.lock();
-        let [_, read] = reading.entry(partition).or_default();
-        if read != path {
-            path.clone_into(read);
-        }
+        let Files { opened, read } = reading.entry(partition).or_default();
+        become_path(opened, path);
+        become_path(read, path);
     }
 
     /// The error of a decoder that panicked in this partition.
     fn panicked(&self, partition: usize, what: String) -> HostError {
-        let [path, _] = self.0.lock().get(&partition).cloned().unwrap_or_default();
+        let path = self.0.lock().get(&partition).cloned().unwrap_or_default().opened;
         HostError::Decoder { path, what }
     }
 
     /// The error of this partition, by the name of its file if a decoder did not name it.
     fn failed(&self, partition: usize, error: DataFusionError) -> DataFusionError {
-        let [_, path] = self.0.lock().get(&partition).cloned().unwrap_or_default();
+        let path = self.0.lock().get(&partition).cloned().unwrap_or_default().read;
         let what = match &error {
             DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
                 ArrowError::ParquetError(what) => what.clone(),
@@ -92,6 +92,13 @@ impl Reading {
             return error;
         }
         HostError::Broken { path, what }.into()
+    }
+}
+
+/// Most reads are of the file before, and copy nothing.
+fn become_path(known: &mut PathBuf, path: &Path) {
+    if known != path {
+        path.clone_into(known);
     }
 }
 

@@ -34,6 +34,11 @@ pub fn call_with(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
+/// A name as PostgreSQL keeps it: in small letters, unless it is quoted.
+pub fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() }
+}
+
 /// Whether an expression makes one row of many.
 pub fn counts(expr: &str) -> bool {
     let lower = expr.to_ascii_lowercase();

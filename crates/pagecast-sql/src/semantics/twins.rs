@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, Visit, VisitMut, Visitor, VisitorMut,
 };
 
-use super::ast::{call, take};
+use super::ast::{call, folded, take};
 
 /// No one sees it where a plan is shown, and no one types it.
 const MARK: char = '\u{2063}';
@@ -141,10 +141,6 @@ fn column(expr: &Expr) -> Option<String> {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => column(expr),
         _ => None,
     }
-}
-
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
 /// What DataFusion calls an expression by: casts do not show.

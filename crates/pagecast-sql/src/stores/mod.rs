@@ -299,7 +299,7 @@ impl Source {
         let folder = path(location);
         let name = self.name(if is_file { Format::stem(&folder) } else { folder.file_name() });
         let url = format!("{}/{}", self.root, encoded(location.as_ref().as_bytes()));
-        let files = Format::of_all(Ok(files.iter().map(|meta| path(&meta.location)).collect()))?;
+        let files = Format::of_all(files.iter().map(|meta| path(&meta.location)).collect())?;
         let files = files.with_context(|| format!("{} is of no known format", folder.display()))?;
         Table::in_store(name, folder, url.trim_end_matches('/').to_owned(), files, is_file)
     }
