@@ -184,6 +184,26 @@ fn who_drops_a_query_ends_it() {
 }
 
 #[test]
+fn who_drops_rows_keeps_the_connection() {
+    let server = server(&[]);
+    run(async {
+        let mut client = client(&server).await;
+        let info = client.execute("SELECT l_orderkey FROM lineitem LIMIT 20000".into(), None).await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        // Whatever the query is at, from its first batch to its last.
+        for dropped in 0..300 {
+            let mut rows = client.do_get(ticket.clone()).await.unwrap();
+            for _ in 0..dropped % 4 {
+                rows.next().await.transpose().unwrap();
+            }
+            drop(rows);
+            assert_eq!(number(&all(&mut client, "SELECT 1").await.unwrap()), 1, "{dropped}");
+        }
+    });
+    server.assert_idle();
+}
+
+#[test]
 fn a_client_that_does_not_read_meets_the_timeout() {
     let args = ["--memory", "1536MiB", "--flight", "127.0.0.1:0", "--statement-timeout", "1s"];
     let server = Server::of(tables(), &args);

@@ -1,7 +1,6 @@
 //! Rows on their way to a client: a task brings them, so that a client that does not read them
 //! meets the same end as one that does.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,12 +91,14 @@ impl Sending {
         let patience = if kept.is_ok() { self.client.server.limits.write_timeout } else { Some(PATIENCE) };
         // The query goes with all that it holds, before others hear of its end.
         drop(self);
-        // There is room for the end once the last batch is taken.
-        if let Some(Ok(room)) = within(patience, sender.reserve()).await {
-            room.send(ended);
-            within(patience, pending::<()>()).await;
+        // There is room for the end once the last batch is taken. None is needed for who has dropped
+        // the rows: the connection may have other requests.
+        match within(patience, sender.reserve()).await {
+            Some(Ok(room)) => room.send(ended),
+            Some(Err(_)) => return,
+            None => return busy.hang_up(),
         }
-        busy.hang_up();
+        within(patience, sender.closed()).await.unwrap_or_else(|| busy.hang_up());
     }
 
     async fn all(&mut self, sender: &mpsc::Sender<Brought>) -> Result<(), Problem> {
