@@ -24,8 +24,22 @@ use crate::guard::catch;
 /// one request.
 const TAIL: u64 = 64 << 10;
 
-/// The footer as long as anybody has it. Held by who loads it.
-type Slot = Arc<tokio::sync::Mutex<Weak<ParquetMetaData>>>;
+/// A footer as long as anybody has it.
+///
+/// Every chunk that is opened looks for it, so it is found behind a plain lock. A fair one that
+/// tasks wait for is handed to whoever is first in line, and as long as that one waits for its turn
+/// of a worker all others wait, too: only who loads the footer holds `loading`.
+#[derive(Debug, Default)]
+struct Slot {
+    footer: Mutex<Weak<ParquetMetaData>>,
+    loading: tokio::sync::Mutex<()>,
+}
+
+impl Slot {
+    fn get(&self) -> Option<Arc<ParquetMetaData>> {
+        self.footer.lock().upgrade()
+    }
+}
 
 /// So many more are kept before it is looked again for those that nobody uses.
 const FEW: usize = 1024;
@@ -73,7 +87,7 @@ struct Kept {
 #[derive(Debug)]
 struct Footer {
     relation: RelationId,
-    slot: Slot,
+    slot: Arc<Slot>,
     /// When it was used last, by [`Kept::used`].
     at: u64,
     /// If it is loaded and there was room, and its bytes.
@@ -82,7 +96,7 @@ struct Footer {
 }
 
 impl Kept {
-    fn slot(&mut self, relation: &Relation) -> Slot {
+    fn slot(&mut self, relation: &Relation) -> Arc<Slot> {
         self.used += 1;
         match self.by_path.get_mut(relation.path()) {
             Some(footer) if footer.relation == relation.id() => {
@@ -94,7 +108,7 @@ impl Kept {
         if self.by_path.len() >= self.many {
             self.let_go_unused();
         }
-        let slot = Slot::default();
+        let slot = Arc::<Slot>::default();
         let footer = Footer { relation: relation.id(), slot: Arc::clone(&slot), at: self.used, kept: None, bytes: 0 };
         if let Some(old) = self.by_path.insert(relation.path().to_owned(), footer) {
             self.bytes -= old.bytes;
@@ -111,7 +125,7 @@ impl Kept {
     }
 
     /// Keeps the footer of `slot` if there is room.
-    fn keep(&mut self, relation: &Relation, slot: &Slot, loaded: &Arc<ParquetMetaData>) {
+    fn keep(&mut self, relation: &Relation, slot: &Arc<Slot>, loaded: &Arc<ParquetMetaData>) {
         let bytes = loaded.memory_size() as u64;
         if self.bytes + bytes > self.most && self.used >= self.next_look {
             self.let_go_unused();
@@ -138,50 +152,46 @@ impl Footers {
     /// ask at once.
     pub(crate) async fn load(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
-        let mut held = slot.lock().await;
-        if let Some(footer) = held.upgrade() {
+        if let Some(footer) = slot.get() {
+            return Ok(footer);
+        }
+        let _loads = slot.loading.lock().await;
+        if let Some(footer) = slot.get() {
             return Ok(footer);
         }
         let (file, pooled) = (relation.clone(), self.pooled);
         let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
         let loaded = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
-        let footer = self.loaded(relation, &slot, loaded);
-        *held = Arc::downgrade(&footer);
-        Ok(footer)
+        Ok(self.loaded(relation, &slot, loaded))
     }
 
-    /// [`load`](Self::load) for who plans, and may wait.
+    /// [`load`](Self::load) for who plans, and may wait. Somebody else may load it now, too.
     pub(crate) fn load_blocking(&self, relation: &Relation) -> Result<Arc<ParquetMetaData>, HostError> {
         let slot = self.slot(relation);
-        // Somebody else may load it now, too.
-        let mut held = slot.try_lock();
-        if let Some(footer) = held.as_ref().ok().and_then(|held| held.upgrade()) {
+        if let Some(footer) = slot.get() {
             return Ok(footer);
         }
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
         let loaded = catch(|| decode(relation, self.pooled)).map_err(stopped)??;
-        let footer = self.loaded(relation, &slot, loaded);
-        if let Ok(held) = &mut held {
-            **held = Arc::downgrade(&footer);
-        }
-        Ok(footer)
+        Ok(self.loaded(relation, &slot, loaded))
     }
 
     /// Counts what was read for a footer, and keeps it if there is room.
     fn loaded(
         &self,
         relation: &Relation,
-        slot: &Slot,
+        slot: &Arc<Slot>,
         (footer, bytes): (ParquetMetaData, u64),
     ) -> Arc<ParquetMetaData> {
         self.bytes_read.fetch_add(bytes, Relaxed);
         let footer = Arc::new(footer);
+        *slot.footer.lock() = Arc::downgrade(&footer);
         self.kept.lock().keep(relation, slot, &footer);
         footer
     }
 
-    fn slot(&self, relation: &Relation) -> Slot {
+    fn slot(&self, relation: &Relation) -> Arc<Slot> {
         self.kept.lock().slot(relation)
     }
 
