@@ -22,6 +22,7 @@
 //! | `padded` | what a filter made constant counts as constant where an outer join fills it with NULL |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `settings` | options of which the default gives wrong rows |
+//! | `simplified` | what is NULL because its value is, is true, false or 0: two lists of one value, x # x |
 //! | `statistics` | more is concluded from a footer than it promises |
 //! | `subqueries` | IN and NOT IN beside NULL; subqueries in select lists; correlated ones over LIMIT |
 //! | `time_units` | a column of times beside a TIME literal is refused |
@@ -50,6 +51,7 @@ mod parquet_format;
 mod readers;
 mod set_operations;
 pub mod settings;
+mod simplified;
 pub mod statistics;
 mod subqueries;
 mod time_units;
@@ -108,6 +110,7 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     }
     state.register_function_rewrite(Arc::new(floats::AsNumbers))?;
     state.register_function_rewrite(Arc::new(instants::Instants))?;
+    state.register_function_rewrite(Arc::new(simplified::NullStays))?;
     state.register_expr_planner(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(time_units::OneUnit))?;
     state.register_function_rewrite(Arc::new(truth::TruthInQuotes))?;
