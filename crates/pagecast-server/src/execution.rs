@@ -25,6 +25,10 @@ use super::wire::Writer;
 /// one after the other, so that it is a small part of a second.
 pub(super) const PATIENCE: Duration = Duration::from_millis(100);
 
+/// How long a client may take to read a little whose query may not be kept without its place:
+/// others wait for that.
+pub(super) const SLOW: Duration = Duration::from_secs(2);
+
 /// Rows of a statement, of which some may have been sent.
 pub(super) struct Execution {
     query: Query,
@@ -158,7 +162,9 @@ pub(super) async fn flush<W: AsyncWrite + Unpin>(
         yield_now().await;
         return sent;
     }
-    standing.wait(client, 0, "a statement whose client does not read")?;
+    if let Err(refused) = standing.wait(client, 0, "a statement whose client does not read") {
+        return timeout(SLOW, stop.of(writer.flush())).await.unwrap_or(Err(refused));
+    }
     stop.of(writer.flush()).await?;
     stop.of(standing.go_on(client)).await
 }

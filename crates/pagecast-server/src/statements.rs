@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ParamValues;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
@@ -19,8 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use pagecast_sql::query::Query;
 use pagecast_sql::semantics::{self, Words, twins};
-use pagecast_sql::{Fault, syntax};
-use pagecast_sql::{shape, weight};
+use pagecast_sql::{Fault, patient, shape, syntax, weight};
 
 use super::problem::Problem;
 use super::rewrite;
@@ -233,8 +231,7 @@ impl Rows {
         let (ctx, plan) = (ctx.clone(), self.plan.clone());
         let execute = async move {
             let plan = if bound { plan.with_param_values(values)? } else { plan };
-            let rows: SendableRecordBatchStream = ctx.execute_logical_plan(plan).await?.execute_stream().await?;
-            Ok(rows)
+            patient::execute(ctx.execute_logical_plan(plan).await?).await
         };
         Ok(Query::run(execute).await?)
     }

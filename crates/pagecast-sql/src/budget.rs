@@ -103,10 +103,6 @@ impl Budget {
         self.0.as_ref().map(|shared| heap_of(shared.total))
     }
 
-    pub(crate) fn has_limit(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Whether the statement would still hold next to nothing with so many bytes more.
     pub(crate) fn is_small(&self, more: u64) -> bool {
         let own = Held::current().map_or(0, |held| held.bytes() as u64);

@@ -26,6 +26,7 @@ use crate::spill::Spill;
 use crate::stores::{OnDemand, Source};
 use crate::tables::{self, Closed, Found, Table};
 use crate::watched;
+use crate::whole_files;
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
@@ -119,6 +120,7 @@ impl Engine {
         }
         expected::install(&ctx, &host);
         watched::install(&ctx, budget.clone());
+        whole_files::install(&ctx);
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;

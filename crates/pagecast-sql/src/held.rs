@@ -9,14 +9,17 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use datafusion::common::{Result, exec_err};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use crate::heap_unsafe::net_of_thread;
+use crate::order::{Used, in_turn};
 
 thread_local! {
     /// Whose task this thread works on.
@@ -32,6 +35,43 @@ struct Counts {
     bytes: AtomicIsize,
     /// Of row groups that were read and are not decoded yet.
     read: AtomicU64,
+    used: Used,
+    /// Nobody waits for its rows any more.
+    ended: AtomicBool,
+    _alive: Alive,
+}
+
+/// Statements of which a task is left.
+static ALIVE: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug)]
+struct Alive;
+
+impl Default for Alive {
+    fn default() -> Self {
+        ALIVE.fetch_add(1, Relaxed);
+        Self
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether there are other statements than the one that asks.
+pub(crate) fn are_others() -> bool {
+    ALIVE.load(Relaxed) > 1
+}
+
+/// Waits until all statements have ended with their last task, and not longer than `patience`: what
+/// they wrote is taken away then.
+pub(crate) fn settle(patience: Duration) {
+    let began = Instant::now();
+    while ALIVE.load(Relaxed) > 0 && began.elapsed() < patience {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Counts from its beginning to its end, also if that is a panic.
@@ -49,6 +89,24 @@ impl Held {
     /// A future that counts here whatever it takes.
     pub fn counted<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         Counted { held: self.clone(), future: Some(Box::pin(future)) }
+    }
+
+    /// A task of the statement: what it takes is counted here, and it runs in its turn.
+    pub(crate) fn task<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        in_turn(&self.0.used, self.counted(future))
+    }
+
+    /// Has its tasks end wherever they look next.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Relaxed);
+    }
+
+    /// Fails if the statement whose task this thread works on was ended.
+    pub(crate) fn check_current() -> Result<()> {
+        match CURRENT.with(|current| current.borrow().as_ref().is_some_and(|held| held.0.ended.load(Relaxed))) {
+            true => exec_err!("the statement was ended"),
+            false => Ok(()),
+        }
     }
 
     fn count(&self) -> Counting {
@@ -114,7 +172,7 @@ struct Followed;
 impl JoinSetTracer for Followed {
     fn trace_future(&self, task: BoxFuture<'static, Box<dyn Any + Send>>) -> BoxFuture<'static, Box<dyn Any + Send>> {
         match Held::current() {
-            Some(held) => held.counted(task).boxed(),
+            Some(held) => held.task(task).boxed(),
             None => task,
         }
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,15 +12,18 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
-use crate::held::Held;
-use crate::{semantics, summary, tables};
+use crate::held::{self, Held};
+use crate::workers::workers;
+use crate::{patient, semantics, summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
 const AHEAD: usize = 2;
+
+/// How long a process waits for statements that were given up.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Statements that are planned at once, of all sessions. Each has a thread.
 static PLANNED: Semaphore = Semaphore::const_new(64);
@@ -64,7 +68,7 @@ impl Query {
         Self::run(async move {
             match summary::described(&sql) {
                 Some(described) => summary::of(&ctx, &described).await,
-                None => semantics::frame(&ctx, &sql).await?.execute_stream().await,
+                None => patient::execute(semantics::frame(&ctx, &sql).await?).await,
             }
         })
         .await
@@ -78,10 +82,10 @@ impl Query {
     ) -> Result<T, Ended> {
         let place = PLANNED.acquire().await.map_err(|_| Ended::Dropped)?;
         let (waits, turned_away) = oneshot::channel::<()>();
-        let runtime = Handle::current();
+        let workers = workers().map_err(|error| Ended::Failed(error.into()))?;
         let planned = spawn_blocking(move || {
             let _place = place;
-            runtime.block_on(async {
+            workers.block_on(async {
                 tokio::select! {
                     biased;
                     _ = turned_away => None,
@@ -103,13 +107,14 @@ impl Query {
         let schema = Arc::clone(&stream.schema());
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
-        tasks.spawn(held.counted(async move {
+        let rows = held.task(async move {
             while let Some(batch) = stream.next().await {
                 if sender.send(batch).await.is_err() {
                     return;
                 }
             }
-        }));
+        });
+        tasks.spawn_on(rows, &workers().map_err(|error| Ended::Failed(error.into()))?);
         Ok(Self { schema, batches, tasks, held })
     }
 
@@ -136,6 +141,18 @@ impl Query {
     }
 }
 
+impl Drop for Query {
+    fn drop(&mut self) {
+        self.held.end();
+    }
+}
+
+/// Waits until statements that were given up have ended, too, for a part of a second at most:
+/// before the process ends, so that nothing is left of what they wrote.
+pub fn settle() {
+    held::settle(SETTLE);
+}
+
 /// A panic in a task ends its query, whose error says so; nothing else is printed, unless a
 /// backtrace is asked for.
 pub fn tell_panics_to_their_queries() {
@@ -153,7 +170,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use std::sync::mpsc;
-    use std::time::Duration;
 
     #[tokio::test]
     async fn whoever_waits_for_a_plan_may_turn_away() {

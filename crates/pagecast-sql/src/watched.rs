@@ -1,17 +1,17 @@
 //! Nodes between which a query can be ended, by who waits for it or because it takes too much.
 //!
-//! A task ends where it gives way, and DataFusion gives way where batches enter a plan. A join may
-//! make any number of batches of one, so that it keeps its thread, and Ctrl-C waits, for hours
-//! (<https://github.com/apache/datafusion/issues/19358>). So what comes out of a join gives way,
-//! too. A nested loop whose filter keeps next to nothing still works on for as long as one batch
-//! takes it.
+//! A task ends where it gives way, and it does so where batches enter a plan, when its turn is
+//! over. A join may make any number of batches of one, so that it would keep its thread, and Ctrl-C
+//! would wait, for hours (<https://github.com/apache/datafusion/issues/19358>). So what comes out
+//! of a join gives way, too, and [filters of joins](crate::watched_filter) end what hands on
+//! nothing.
 //!
-//! DataFusion's own `CooperativeExec` counts for a task and not for a node: of 128 of them above
-//! each other the last one would never have its turn.
+//! DataFusion's own `CooperativeExec` counts batches of a task, and not of a node: of 128 of them
+//! above each other the last one would never have its turn.
 //!
-//! Where memory has a limit, the heap is looked at between batches: those that enter a plan, too,
-//! because what an operator keeps grows by them. And a join or an `unnest` makes batches of many
-//! rows out of a few: rows so wide that a batch of them would not fit are refused before.
+//! Where memory has a limit, the heap is looked at between batches. And a join or an `unnest` makes
+//! batches of many rows out of a few: rows so wide that a batch of them would not fit are refused
+//! before.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,9 +40,9 @@ use datafusion::prelude::SessionContext;
 use futures::{Stream, StreamExt};
 
 use crate::budget::{Budget, over};
-
-/// Batches that come after each other without a pause.
-const BATCHES: u32 = 128;
+use crate::held::Held;
+use crate::order::is_turn_over;
+use crate::watched_filter::with_watched_filter;
 
 /// Has the plans of a session watched. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
@@ -66,9 +66,9 @@ impl PhysicalOptimizerRule for Watch {
         let watched = plan.transform_up(|plan| {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
-            let plan = if makes_many { with_narrow_inputs(plan, widest)? } else { plan };
-            let grows_by_it = self.budget.has_limit() && plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
-            if !makes_many && !grows_by_it {
+            let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
+            let enters = plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
+            if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
             }
             Ok(Transformed::yes(Arc::new(WatchedExec { plan, budget: self.budget.clone(), narrow: None }) as _))
@@ -205,7 +205,7 @@ impl ExecutionPlan for WatchedExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
-        Ok(Box::pin(Watched { rows, budget: self.budget.clone(), narrow: self.narrow.clone(), left: BATCHES }))
+        Ok(Box::pin(Watched { rows, budget: self.budget.clone(), narrow: self.narrow.clone() }))
     }
 }
 
@@ -213,8 +213,6 @@ struct Watched {
     rows: SendableRecordBatchStream,
     budget: Budget,
     narrow: Option<Narrow>,
-    /// Batches until it gives way.
-    left: u32,
 }
 
 impl Watched {
@@ -251,13 +249,12 @@ impl Stream for Watched {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if self.left == 0 {
-            self.left = BATCHES;
+        Held::check_current()?;
+        if is_turn_over() {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let next = self.rows.poll_next_unpin(context);
-        self.left = if next.is_pending() { BATCHES } else { self.left - 1 };
         next.map(|batch| batch.map(|batch| batch.and_then(|batch| self.check(&batch).map(|()| batch))))
     }
 }
@@ -276,23 +273,25 @@ mod tests {
     use datafusion::prelude::SessionConfig;
     use futures::StreamExt;
     use std::future::poll_fn;
+    use std::pin::pin;
 
     /// How often a query gives way until its first rows are there.
     async fn times(ctx: &SessionContext, sql: &str) -> usize {
         let mut rows = ctx.sql(sql).await.unwrap().execute_stream().await.unwrap();
+        let mut first = pin!(Held::default().task(async move { rows.next().await }));
         let mut polls = 0;
         let first = poll_fn(|context| {
             polls += 1;
-            rows.poll_next_unpin(context)
+            first.as_mut().poll(context)
         });
         assert_eq!(first.await.unwrap().unwrap().num_rows(), 1);
         polls - 1
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread")]
     async fn a_join_of_few_batches_gives_way_many_times() {
         // One partition, so that no other task is waited for.
-        let config = SessionConfig::new().with_target_partitions(1).with_batch_size(10);
+        let config = SessionConfig::new().with_target_partitions(1).with_batch_size(100);
         let stock = SessionContext::new_with_config(config.clone());
         let ours = SessionContext::new_with_config(config);
         install(&ours, Budget::default());
@@ -300,15 +299,15 @@ mod tests {
             "a, b",
             "a JOIN b ON a.value % 2 = b.value % 2",
             "a JOIN b ON a.value < b.value",
-            "(SELECT unnest(range(1, 200)) AS value FROM a) AS a, (SELECT 1 AS value) AS b",
+            "(SELECT unnest(range(1, 1000)) AS value FROM a) AS a, (SELECT 1 AS value) AS b",
         ] {
             let sql = format!(
-                "WITH a AS (SELECT * FROM generate_series(1, 200)), b AS (SELECT * FROM generate_series(1, 200)) \
+                "WITH a AS (SELECT * FROM generate_series(1, 1000)), b AS (SELECT * FROM generate_series(1, 1000)) \
                  SELECT sum(a.value * b.value) FROM {joined}"
             );
             let (without, with) = (times(&stock, &sql).await, times(&ours, &sql).await);
-            // Every 128 batches of the two to four thousand, and not of the forty that are read.
-            assert!(with >= 10 && without < 2, "{joined}: {with} times, and {without} by itself");
+            // At the end of each of its turns, and not where batches enter the plan.
+            assert!(with >= 2 && without < 2, "{joined}: {with} times, and {without} by itself");
         }
     }
 

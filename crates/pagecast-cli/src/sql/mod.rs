@@ -76,7 +76,8 @@ fn run_here(args: &Args) -> anyhow::Result<()> {
         false => shell::run(&mut session, &runtime, args.quiet),
     };
     let ended = ended.and_then(|()| session.destination.finish());
-    // A query that was given up and has not noticed yet is not waited for.
+    // A query that was given up and has not noticed yet is not waited for for long.
+    query::settle();
     runtime.shutdown_background();
     // The next run finds what this one has read.
     session.pool.settle_flash();

@@ -23,7 +23,7 @@ use tonic::Status;
 use super::line::Busy;
 use super::session::Session;
 use crate::entries::Registered;
-use crate::execution::{self, PATIENCE, Standing};
+use crate::execution::{self, PATIENCE, SLOW, Standing};
 use crate::problem::Problem;
 use crate::server::{Client, KEY_BYTES};
 use crate::statements::{Rows, Statement};
@@ -91,8 +91,8 @@ impl Sending {
         let patience = if kept.is_ok() { self.client.server.limits.write_timeout } else { Some(PATIENCE) };
         // The query goes with all that it holds, before others hear of its end.
         drop(self);
-        // There is room for the end once the last batch is taken. None is needed for who has dropped
-        // the rows: the connection may have other requests.
+        // There is room for the end once the last batch is taken. None is needed for who has
+        // dropped the rows: the connection may have other requests.
         match within(patience, sender.reserve()).await {
             Some(Ok(room)) => room.send(ended),
             Some(Err(_)) => return,
@@ -122,7 +122,12 @@ impl Sending {
             room?.send(Ok(Some(batch)));
             return Ok(());
         }
-        self.standing.wait(&self.client, self.on_its_way, "a statement whose client does not read")?;
+        let waits = self.standing.wait(&self.client, self.on_its_way, "a statement whose client does not read");
+        if let Err(refused) = waits {
+            let room = timeout(SLOW, self.stop.of(room())).await.map_err(|_| refused)??;
+            room.send(Ok(Some(batch)));
+            return Ok(());
+        }
         let late = || Problem::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
         let patience = self.client.server.limits.write_timeout;
         let room = async { within(patience, room()).await.ok_or_else(late)? };

@@ -12,7 +12,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::prelude::DataFrame;
 use pagecast_sql::query::{Ended, Query};
-use pagecast_sql::{check, semantics, shape, summary, syntax};
+use pagecast_sql::{check, patient, semantics, shape, summary, syntax};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -72,8 +72,7 @@ impl Statement {
             let schema = Arc::new(frame.schema().as_arrow().clone());
             return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(Arc::new(frame)) });
         }
-        let ran =
-            open.wait(py, pin!(async { rest(Query::run(async move { frame.execute_stream().await }).await?).await }))?;
+        let ran = open.wait(py, pin!(async { rest(Query::run(patient::execute(frame)).await?).await }))?;
         let (schema, rows) = ran.map_err(|ended| failed(ended.into()))?;
         Ok(Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
     }
