@@ -145,12 +145,14 @@ mod tests {
             ("x::text ~ '.*'", "NULL", None),
             ("x::text ~* '.*'", "1", Some(true)),
         ] {
-            let sql = format!("SELECT {condition} FROM (SELECT CASE WHEN value > 0 THEN {value} END AS x FROM range(1, 2))");
+            let sql =
+                format!("SELECT {condition} FROM (SELECT CASE WHEN value > 0 THEN {value} END AS x FROM range(1, 2))");
             let sql = sql.replace("THEN NULL", "THEN NULL::bigint");
             let rows = ctx.sql(&sql).await.unwrap().collect().await.unwrap();
             assert_eq!(rows[0].column(0).as_boolean().iter().next().unwrap(), right, "{condition} of {value}");
         }
-        let sql = "SELECT * FROM (SELECT value FROM range(9) WHERE value IN (1, 2, 3, 4)) WHERE value NOT IN (2, 3, NULL, 7)";
+        let sql =
+            "SELECT * FROM (SELECT value FROM range(9) WHERE value IN (1, 2, 3, 4)) WHERE value NOT IN (2, 3, NULL, 7)";
         assert_eq!(ctx.sql(sql).await.unwrap().count().await.unwrap(), 0);
     }
 }

@@ -28,7 +28,7 @@ impl Machine {
         Self {
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            cpus: processors(),
             cpu,
             memory_bytes: line_of("/proc/meminfo", "MemTotal:").and_then(|value| kibibytes(&value)),
             optimized: !cfg!(debug_assertions),
@@ -44,6 +44,11 @@ impl fmt::Display for Machine {
         }
         f.write_str(if self.optimized { "" } else { ", debug build" })
     }
+}
+
+/// Processors that this process may use.
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Starts the peak of [`peak_rss`] anew, where the system can (Linux 4.0 on, with the right to).

@@ -30,8 +30,8 @@ pub(super) fn page(results: &Results) -> Page {
         "Belady",
         "the least that any policy could have read for the same page requests, in a pool of the same size.",
     );
-    let notes = [results.back_in_order(), results.processor_bound()];
-    let limit: String = notes.into_iter().flatten().map(|note| format!(" {note}")).collect();
+    let notes = results.back_in_order().into_iter().chain(results.bound());
+    let limit: String = notes.map(|note| format!(" {note}")).collect();
     page.chart(
         "Wall time",
         format!("Until the last stream ended. Storage: {}.{limit}", config.storage.label),

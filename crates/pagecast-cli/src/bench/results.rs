@@ -112,6 +112,8 @@ pub(super) struct Run {
     /// Processor time of the whole process, all cores together; null where the system does not
     /// tell.
     pub(super) cpu_s: Option<f64>,
+    /// How busy all processors of the machine were with it, from 0 to 1.
+    pub(super) processors_busy: Option<f64>,
     pub(super) queries: Vec<QueryRun>,
     /// Requests to storage, each one contiguous range.
     pub(super) storage_requests: u64,
@@ -327,24 +329,31 @@ impl Results {
         ))
     }
 
-    /// A sentence on the rows in which processors and not storage set the time.
-    pub(super) fn processor_bound(&self) -> Option<String> {
-        let cores = self.config.machine.cpus as f64;
-        let busy = |run: &Run| run.cpu_s.map_or(0.0, |cpu| cpu / (run.wall_s * cores));
-        let line = |run: &Run| match self.config.storage.bandwidth_bytes_s {
-            Some(rate) => run.bytes_read as f64 / rate as f64 / run.wall_s,
-            None => 0.0,
+    /// Sentences on the rows in which processors set the time and not storage, and on those in
+    /// which neither did.
+    pub(super) fn bound(&self) -> impl Iterator<Item = String> {
+        let busy = |run: &Run| run.processors_busy.unwrap_or(1.0);
+        // What undeclared storage could do is not known.
+        let line = |run: &Run| match (run.bytes_read, self.config.storage.bandwidth_bytes_s) {
+            (0, _) => 0.0,
+            (read, Some(rate)) => read as f64 / rate as f64 / run.wall_s,
+            (_, None) => 1.0,
         };
         let rows = self.rows();
-        let bound = rows.iter().filter(|row| row.median(busy) >= BUSY && row.median(line) < BUSY);
-        let bound: Vec<String> = bound.map(|row| row.typical().label()).collect();
-        (!bound.is_empty()).then(|| {
-            let names = bound.join(", ");
-            format!(
-                "Processors, not storage, set the time of {names}: they were busy for {:.0} % of it or more.",
-                BUSY * 100.0
-            )
-        })
+        let named = |is_so: &dyn Fn(f64, f64) -> bool| {
+            let rows = rows.iter().filter(|row| is_so(row.median(busy), row.median(line)));
+            rows.map(|row| row.typical().label()).collect::<Vec<_>>().join(", ")
+        };
+        let percent = BUSY * 100.0;
+        let processors = named(&|busy, line| busy >= BUSY && line < BUSY);
+        let nobody = named(&|busy, line| busy < BUSY && line < BUSY);
+        let processors = (!processors.is_empty()).then(|| {
+            format!("Processors, not storage, set the time of {processors}: they were busy for {percent:.0} % of it or more.")
+        });
+        let nobody = (!nobody.is_empty()).then(|| {
+            format!("Neither processors nor storage were busy for {percent:.0} % of the time of {nobody}: something else was waited for.")
+        });
+        processors.into_iter().chain(nobody)
     }
 
     /// A sentence on the rows whose scans came in order, though they might have come otherwise.
@@ -391,6 +400,13 @@ impl Results {
             ("evictions", Box::new(|row| row.median_bytes(|run| run.evictions).to_string())),
             ("wall", Box::new(|row| seconds_text(row.median(wall)))),
             ("wall /stock", Box::new(|row| ratio(row, &wall))),
+            (
+                "busy",
+                Box::new(|row| match row.typical().processors_busy {
+                    Some(_) => format!("{:.2}", row.median(|run| run.processors_busy.unwrap_or(0.0))),
+                    None => "-".into(),
+                }),
+            ),
             ("pool memory", Box::new(|row| bytes_text(row.median_bytes(|run| run.pool_memory_bytes)))),
             (
                 "peak RSS",
@@ -466,7 +482,7 @@ impl Results {
         };
         let off = self.runs.iter().filter_map(|run| run.flash.as_ref()?.off.clone()).next();
         let notes: String =
-            [self.back_in_order(), self.processor_bound(), off].into_iter().flatten().map(|note| note + "\n").collect();
+            self.back_in_order().into_iter().chain(self.bound()).chain(off).map(|note| note + "\n").collect();
         format!(
             "{table}\n{medians}{partial}{notes}seed {} | {} streams x {} queries | touched {} | pool {} | storage {} | {}\n",
             config.seed,

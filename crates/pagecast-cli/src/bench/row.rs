@@ -245,6 +245,7 @@ impl Setting {
             prefetch: Prefetch::default(),
             wall_s: measured.wall_s,
             cpu_s: measured.cpu_s,
+            processors_busy: measured.cpu_s.map(|cpu| cpu / (measured.wall_s * machine::processors() as f64)),
             queries: measured.queries,
             storage_requests: store.map_or(device.requests, |store| store.gets),
             store,
