@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{ParamValues, ScalarValue};
 use pagecast_sql::Held;
-use pagecast_sql::query::Query;
+use pagecast_sql::query::{Ended, Query};
 use tokio::io::AsyncWrite;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -44,6 +44,8 @@ pub(super) struct Standing {
     need: Need,
     held: Held,
     places: Option<Places>,
+    /// It needs no place any more.
+    is_large: bool,
     kept: Option<Kept>,
 }
 
@@ -61,6 +63,21 @@ pub(super) struct Fetched {
 }
 
 impl Standing {
+    /// The next rows of its query. One that waits for the turn of large statements leaves its place
+    /// to others: it is the turn that it runs in.
+    pub(super) async fn next(&mut self, query: &mut Query) -> Result<Option<RecordBatch>, Ended> {
+        let held = &self.held;
+        if !self.is_large {
+            tokio::select! {
+                biased;
+                next = query.next() => return next,
+                () = held.is_large() => {}
+            }
+            (self.is_large, self.places) = (true, None);
+        }
+        query.next().await
+    }
+
     /// Gives the place to others. What the query holds of memory stays counted, and so many bytes
     /// that are on their way. If that may not be kept, the place is free with the query and not
     /// before: else the next one begins beside it.
@@ -72,7 +89,7 @@ impl Standing {
 
     /// Waits for a place again, if it was given away.
     pub(super) async fn go_on(&mut self, client: &Client) -> Result<(), Problem> {
-        if self.places.is_none() {
+        if self.places.is_none() && !self.is_large {
             self.places = Some(admit(client, self.need).await?);
         }
         self.kept = None;
@@ -133,7 +150,7 @@ impl Execution {
                     return Ok(Fetched { rows: sent, suspended: true });
                 }
             }
-            self.batch = match stop.of(self.query.next()).await? {
+            self.batch = match stop.of(self.standing.next(&mut self.query)).await? {
                 Some(rows) => Some(Batch { prepared: self.rows.prepare(&rows)?, rows, next: 0 }),
                 None => return Ok(Fetched { rows: sent, suspended: false }),
             };
@@ -186,5 +203,5 @@ pub(super) async fn begin(
     }
     let held = query.held().clone();
     client.entry.hold(held.clone());
-    Ok((query, Standing { need, held, places: Some(places), kept: None }))
+    Ok((query, Standing { need, held, places: Some(places), is_large: false, kept: None }))
 }

@@ -1,10 +1,12 @@
 //! Tables, a pool and DataFusion over both.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use pagecast::storage::MeteredStore;
@@ -16,6 +18,7 @@ use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::expected;
 use crate::held;
+use crate::left_to_turn::LeftToTurn;
 use crate::listed;
 use crate::logs;
 use crate::place::Place;
@@ -30,6 +33,8 @@ use crate::whole_files;
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
+/// Those that hold the most memory are named where there is too little.
+const NAMED: NonZeroUsize = NonZeroUsize::new(5).unwrap();
 
 /// Where the tables are, and the pool that they are read through.
 #[derive(Clone)]
@@ -91,7 +96,9 @@ impl Engine {
         let memory = options.memory.unwrap_or_else(half_of_the_machine);
         let pool = open_pool(&options, memory)?;
         let budget = Budget::new(memory, pool.clone());
-        let mut runtime = RuntimeEnvBuilder::new().with_memory_limit(Budget::of_operators(memory) as usize, 1.0);
+        let operators = LeftToTurn::new(Budget::of_operators(memory) as usize);
+        let operators = TrackConsumersPool::new(operators, NAMED);
+        let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(operators));
         if !options.bounded {
             let stores = OnDemand::new(options.endpoint.clone());
             runtime = runtime.with_object_store_registry(Arc::new(stores));

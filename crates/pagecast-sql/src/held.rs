@@ -17,6 +17,7 @@ use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{Result, exec_err};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::SetOnce;
 
 use crate::heap_unsafe::net_of_thread;
 use crate::order::{Used, in_turn};
@@ -38,6 +39,8 @@ struct Counts {
     used: Used,
     /// Nobody waits for its rows any more.
     ended: AtomicBool,
+    /// It waits for the turn of large statements, or has it.
+    large: SetOnce<()>,
     _alive: Alive,
 }
 
@@ -94,6 +97,21 @@ impl Held {
     /// A task of the statement: what it takes is counted here, and it runs in its turn.
     pub(crate) fn task<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
         in_turn(&self.0.used, self.counted(future))
+    }
+
+    pub(crate) fn become_large(&self) {
+        // It may be already.
+        let _ = self.0.large.set(());
+    }
+
+    /// Whether this thread works on a statement that has the turn of large ones, or waits for it.
+    pub(crate) fn is_current_large() -> bool {
+        CURRENT.with(|current| current.borrow().as_ref().is_some_and(|held| held.0.large.initialized()))
+    }
+
+    /// Waits until it takes turns with other large statements, if it ever does.
+    pub async fn is_large(&self) {
+        self.0.large.wait().await;
     }
 
     /// Has its tasks end wherever they look next.

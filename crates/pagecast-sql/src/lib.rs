@@ -20,6 +20,7 @@ pub mod formats;
 mod heap_unsafe;
 mod held;
 mod keys;
+mod left_to_turn;
 mod listed;
 mod logs;
 mod named_file;

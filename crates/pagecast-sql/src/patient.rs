@@ -1,14 +1,17 @@
-//! Statements that find too little memory because of others wait for them, and begin anew.
+//! Statements that find too little memory begin anew: in turn, and then with less.
 //!
-//! A sort or a join that would fit fails when others hold the memory, and whether they do is
-//! chance. So a statement that has handed on no rows is given up where it fails, and run again when
-//! it has the turn of large ones: one of them runs at a time, beside small ones. Whoever needed the
-//! turn once takes it at once when it comes again. The error stands where nobody else holds
-//! anything.
+//! A sort or a join that would fit fails when others hold the memory, or when its own partitions
+//! take it from each other, and whether they do is chance. So a statement that has handed on no
+//! rows is given up where it fails. It runs again when it has the turn of large ones, of which one
+//! runs at a time beside small ones, and then in one partition. What a statement needed by itself
+//! it gets at once when it comes again. The error stands where that does not help and nobody else
+//! holds anything.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -24,20 +27,33 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::OverBudget;
-use crate::held;
+use crate::held::{self, Held};
 
-/// How long a statement tries, and how long it waits for its turn.
+/// How long a statement tries while others hold memory, and how long it waits for its turn while
+/// whoever has that hands on no rows.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first pause between two attempts; each one is twice as long as the one before.
+/// The first pause between two attempts beside others; each one is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Statements that are known to be large; with more all are forgotten.
+/// Statements whose needs are known; with more all are forgotten.
 const MOST_KNOWN: usize = 1000;
 
 /// The turn of large statements.
 static TURN: Semaphore = Semaphore::const_new(1);
-/// Those that needed it.
-static LARGE: Mutex<HashSet<u64, BuildHasherDefault<DefaultHasher>>> =
-    Mutex::new(HashSet::with_hasher(BuildHasherDefault::new()));
+/// Batches that were handed on by who had it.
+static HANDED_ON: AtomicU64 = AtomicU64::new(0);
+/// What statements needed, by their plans.
+static KNOWN: Mutex<HashMap<u64, Need, BuildHasherDefault<DefaultHasher>>> =
+    Mutex::new(HashMap::with_hasher(BuildHasherDefault::new()));
+
+/// What a statement needs to be done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Need {
+    Nothing,
+    /// The turn of large statements.
+    Turn,
+    /// And one partition, of which nothing takes memory from another.
+    OnePartition,
+}
 
 /// Plans a statement. It runs when its rows are asked for.
 ///
@@ -50,81 +66,118 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
         return frame.execute_stream().await;
     }
     let key = BuildHasherDefault::<DefaultHasher>::default().hash_one(plan);
-    let plan = frame.clone().create_physical_plan().await?;
+    let need = KNOWN.lock().get(&key).copied().unwrap_or(Need::Nothing);
+    let plan = planned(frame.clone(), need).await?;
+    let begun = Begun { frame, key, need, rows: None, turn: None, is_beside: false, failed: None, pause: PAUSE };
     let schema = plan.schema();
-    let patient =
-        Patient { frame, key, plan, rows: None, has_handed_on: false, turn: None, failed: None, pause: PAUSE };
-    let rows = stream::try_unfold(patient, |mut patient| async move {
-        let next = patient.next().await?;
-        Ok(next.map(|batch| (batch, patient)))
+    let rows = stream::try_unfold((Some(plan), begun), |(plan, mut begun)| async move {
+        let next = match plan {
+            Some(plan) => begun.first(plan).await?,
+            None => begun.next().await.transpose()?,
+        };
+        HANDED_ON.fetch_add(u64::from(begun.turn.is_some()), Relaxed);
+        Ok(next.map(|batch| (batch, (None, begun))))
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
-struct Patient {
+/// Whether a large statement has its turn.
+pub(crate) fn is_turn_taken() -> bool {
+    TURN.available_permits() == 0
+}
+
+async fn planned(frame: DataFrame, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
+    let (mut state, plan) = frame.into_parts();
+    if need == Need::OnePartition {
+        *state.config_mut() = state.config().clone().with_target_partitions(1);
+    }
+    DataFrame::new(state, plan).create_physical_plan().await
+}
+
+struct Begun {
     frame: DataFrame,
     key: u64,
-    plan: Arc<dyn ExecutionPlan>,
-    /// Once it runs.
+    need: Need,
     rows: Option<SendableRecordBatchStream>,
-    /// From then on there is no way back.
-    has_handed_on: bool,
     turn: Option<SemaphorePermit<'static>>,
-    /// When it failed first.
+    /// Whether others held memory when it was begun.
+    is_beside: bool,
+    /// When it failed first in spite of all.
     failed: Option<Instant>,
     pause: Duration,
 }
 
-impl Patient {
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+impl Begun {
+    /// The first rows, of the first attempt that has some.
+    async fn first(&mut self, mut plan: Arc<dyn ExecutionPlan>) -> Result<Option<RecordBatch>> {
         loop {
-            let rows = match &mut self.rows {
-                Some(rows) => rows,
-                None => {
-                    if LARGE.lock().contains(&self.key) {
-                        self.take_turn().await;
-                    }
-                    self.rows.insert(execute_stream(Arc::clone(&self.plan), Arc::new(self.frame.task_ctx()))?)
-                }
-            };
-            match rows.next().await.transpose() {
-                Err(error) if !self.has_handed_on && is_want_of_memory(&error) && self.may_try_again() => {
+            if self.need >= Need::Turn {
+                self.take_turn().await;
+            }
+            self.is_beside = self.do_others_hold();
+            self.rows = Some(execute_stream(plan, Arc::new(self.frame.task_ctx()))?);
+            match self.next().await.transpose() {
+                Err(error) if is_want_of_memory(&error) => {
                     // What it holds is given back before it waits.
                     self.rows = None;
-                    self.wait().await;
-                    self.plan = self.frame.clone().create_physical_plan().await?;
+                    self.need_more(error).await?;
+                    plan = planned(self.frame.clone(), self.need).await?;
                 }
-                next => {
-                    self.has_handed_on = true;
-                    return next;
-                }
+                first => return first,
             }
         }
     }
 
-    /// Whether others may hold what it wants, and it has not waited for too long.
-    fn may_try_again(&mut self) -> bool {
-        held::are_others() && self.failed.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        self.rows.as_mut()?.next().await
     }
 
-    /// Waits for the turn of large statements, and in it for what others hold.
-    async fn wait(&mut self) {
+    /// Nothing of it is left while it does not run.
+    fn do_others_hold(&self) -> bool {
+        self.frame.task_ctx().memory_pool().reserved() > 0
+    }
+
+    /// Needs more than it had, or waits for what others hold. Fails if they hold nothing.
+    async fn need_more(&mut self, error: DataFusionError) -> Result<()> {
+        if self.need < Need::OnePartition {
+            self.need = if self.need < Need::Turn && held::are_others() { Need::Turn } else { Need::OnePartition };
+            let mut known = KNOWN.lock();
+            if known.len() >= MOST_KNOWN {
+                known.clear();
+            }
+            // What fails beside others may fit by itself.
+            if !self.is_beside {
+                known.insert(self.key, self.need);
+            }
+            return Ok(());
+        }
+        sleep(self.pause).await;
+        self.pause *= 2;
+        match (self.is_beside || self.do_others_hold())
+            && self.failed.get_or_insert_with(Instant::now).elapsed() < PATIENCE
+        {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Whoever waits here for a client does so without a place among those that run.
+    async fn take_turn(&mut self) {
         if self.turn.is_some() {
-            sleep(self.pause).await;
-            self.pause *= 2;
             return;
         }
-        let mut large = LARGE.lock();
-        if large.len() >= MOST_KNOWN {
-            large.clear();
+        if let Some(held) = Held::current() {
+            held.become_large();
         }
-        large.insert(self.key);
-    }
-
-    async fn take_turn(&mut self) {
-        if self.turn.is_none() {
-            self.turn = timeout(PATIENCE, TURN.acquire()).await.ok().and_then(Result::ok);
-            self.failed = None;
+        let mut turn = pin!(TURN.acquire());
+        loop {
+            let before = HANDED_ON.load(Relaxed);
+            match timeout(PATIENCE, turn.as_mut()).await {
+                Ok(turn) => self.turn = turn.ok(),
+                Err(_) if before != HANDED_ON.load(Relaxed) => continue,
+                Err(_) => {}
+            }
+            return;
         }
     }
 }
@@ -134,5 +187,62 @@ fn is_want_of_memory(error: &DataFusionError) -> bool {
         DataFusionError::ResourcesExhausted(_) => true,
         DataFusionError::External(error) => error.is::<OverBudget>(),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer};
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+    use futures::TryStreamExt;
+
+    use super::*;
+
+    const SORT: &str = "SELECT value, max(repeat('x', 20)) AS s FROM range(400000) GROUP BY value ORDER BY value";
+
+    /// A session with so many megabytes, and partitions that each want ten for their merge.
+    fn session(megabytes: usize) -> SessionContext {
+        let pool = Arc::new(GreedyMemoryPool::new(megabytes << 20));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        SessionContext::new_with_config_rt(SessionConfig::new().with_target_partitions(8), runtime)
+    }
+
+    async fn rows(ctx: &SessionContext, sql: &str) -> Result<usize> {
+        let rows = execute(ctx.sql(sql).await?).await?;
+        rows.try_fold(0, async |rows, batch| Ok(rows + batch.num_rows())).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn partitions_that_take_memory_from_each_other_become_one() {
+        let ctx = session(32);
+        assert!(ctx.sql(SORT).await.unwrap().collect().await.is_err());
+        assert_eq!(rows(&ctx, SORT).await.unwrap(), 400_000);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_others_hold_is_waited_for() {
+        let ctx = session(32);
+        let held = MemoryConsumer::new("another").register(&ctx.runtime_env().memory_pool);
+        held.try_grow(31 << 20).unwrap();
+        let waiting = tokio::spawn({
+            let ctx = ctx.clone();
+            async move { rows(&ctx, SORT).await }
+        });
+        // It has failed, and tries again in its turn.
+        while !is_turn_taken() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        drop(held);
+        assert_eq!(waiting.await.unwrap().unwrap(), 400_000);
+        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_fits_nowhere_is_an_error() {
+        let sql = "SELECT a.value FROM range(400000) a JOIN range(400000) b ON a.value = b.value";
+        let error = rows(&session(1), sql).await.unwrap_err();
+        assert!(is_want_of_memory(&error), "{error}");
     }
 }

@@ -15,18 +15,21 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
 };
@@ -67,11 +70,12 @@ impl PhysicalOptimizerRule for Watch {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
             let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
+            let plan = with_small_inputs(plan, &self.budget)?;
             let enters = plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
             if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(Arc::new(WatchedExec { plan, budget: self.budget.clone(), narrow: None }) as _))
+            Ok(Transformed::yes(WatchedExec::over(plan, &self.budget) as _))
         });
         watched.map(|watched| watched.data)
     }
@@ -131,12 +135,53 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow }) as _
+                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX }) as _
             }
         }
     };
     let inputs = plan.children().into_iter().map(narrow).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The node over inputs that come in small batches where its functions may take long for a large
+/// one, or make much of it: nobody stops a function, and nobody counts what it makes before it is
+/// there.
+fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
+    if !plan.is::<ProjectionExec>() && !plan.is::<FilterExec>() && !plan.is::<AggregateExec>() {
+        return Ok(plan);
+    }
+    let mut most = u64::MAX;
+    plan.apply_expressions(&mut |root| {
+        root.apply(|part| {
+            most = most.min(at_once(part.as_ref()));
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    let is_long = |field: &FieldRef| field.data_type().primitive_width().is_none();
+    if most == u64::MAX || !plan.children().iter().any(|input| input.schema().fields().iter().any(is_long)) {
+        return Ok(plan);
+    }
+    let small = |input: &Arc<dyn ExecutionPlan>| {
+        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most }) as _
+    };
+    let inputs = plan.children().into_iter().map(small).collect();
+    plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// Bytes of values that an expression should be given at once.
+fn at_once(part: &dyn PhysicalExpr) -> u64 {
+    if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
+        // It takes the product of the lengths of two texts.
+        return if function.name().contains("levenshtein") { 64 << 10 } else { 4 << 20 };
+    }
+    let is_of_texts = |op: &Operator| {
+        use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
+        matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
+    };
+    match part.is::<LikeExpr>() || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(part.op())) {
+        true => 4 << 20,
+        false => u64::MAX,
+    }
 }
 
 /// Whether a node may make many batches of one that it is given.
@@ -155,6 +200,8 @@ struct WatchedExec {
     plan: Arc<dyn ExecutionPlan>,
     budget: Budget,
     narrow: Option<Narrow>,
+    /// Bytes of long values that come in one batch, but for one row.
+    most: u64,
 }
 
 /// How wide rows may be.
@@ -165,10 +212,17 @@ struct Narrow {
     columns: Arc<[usize]>,
 }
 
+impl WatchedExec {
+    fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
+        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX })
+    }
+}
+
 impl DisplayAs for WatchedExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match &self.narrow {
             Some(narrow) => write!(f, "WatchedExec: widest={}", narrow.widest),
+            None if self.most < u64::MAX => write!(f, "WatchedExec: most={}", self.most),
             None => f.write_str("WatchedExec"),
         }
     }
@@ -200,12 +254,13 @@ impl ExecutionPlan for WatchedExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone() }))
+        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone(), most: self.most }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
-        Ok(Box::pin(Watched { rows, budget: self.budget.clone(), narrow: self.narrow.clone() }))
+        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
+        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None }))
     }
 }
 
@@ -213,9 +268,32 @@ struct Watched {
     rows: SendableRecordBatchStream,
     budget: Budget,
     narrow: Option<Narrow>,
+    most: u64,
+    /// What is left of a batch, and how many rows of it come at once.
+    rest: Option<(RecordBatch, usize)>,
 }
 
 impl Watched {
+    /// Rows of a batch that come at once.
+    fn at_once(&self, batch: &RecordBatch) -> usize {
+        let rows = batch.num_rows();
+        if self.most == u64::MAX || rows <= 1 {
+            return rows;
+        }
+        let parts = (long_bytes(batch) / self.most).saturating_add(1) as usize;
+        rows.div_ceil(parts).max(1)
+    }
+
+    /// The next rows of a batch.
+    fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
+        if batch.num_rows() <= at_once {
+            return batch;
+        }
+        let part = batch.slice(0, at_once);
+        self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
+        part
+    }
+
     fn check(&self, batch: &RecordBatch) -> Result<()> {
         self.budget.check(0, "")?;
         let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
@@ -228,6 +306,18 @@ impl Watched {
             false => Ok(()),
         }
     }
+}
+
+/// Bytes of values of which each may be long.
+fn long_bytes(batch: &RecordBatch) -> u64 {
+    let bytes = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Boolean => 0,
+        DataType::Utf8View => column.as_string_view().lengths().map(u64::from).sum(),
+        DataType::BinaryView => column.as_binary_view().lengths().map(u64::from).sum(),
+        kind if kind.primitive_width().is_some() => 0,
+        _ => column.to_data().get_slice_memory_size().unwrap_or(0) as u64,
+    });
+    bytes.sum()
 }
 
 /// Bytes of the longest value.
@@ -254,8 +344,16 @@ impl Stream for Watched {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let next = self.rows.poll_next_unpin(context);
-        next.map(|batch| batch.map(|batch| batch.and_then(|batch| self.check(&batch).map(|()| batch))))
+        if let Some((batch, at_once)) = self.rest.take() {
+            self.budget.check(0, "")?;
+            return Poll::Ready(Some(Ok(self.part(batch, at_once))));
+        }
+        let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
+        Poll::Ready(next.map(|batch| {
+            self.check(&batch)?;
+            let at_once = self.at_once(&batch);
+            Ok(self.part(batch, at_once))
+        }))
     }
 }
 

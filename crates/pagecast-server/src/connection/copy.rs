@@ -46,7 +46,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             self.put(Reply::CopyData(CopyData::new(line(&names, layout).freeze())))?;
         }
         let mut count = 0;
-        while let Some(batch) = stop.of(query.next()).await? {
+        while let Some(batch) = stop.of(standing.next(&mut query)).await? {
             let prepared = binary.then(|| rows::Rows::of(&rows.schema, &[1]).prepare(&batch)).transpose()?;
             let texts = if binary { &[] } else { batch.columns() };
             let texts = texts.iter().map(rows::texts).collect::<anyhow::Result<Vec<_>>>()?;

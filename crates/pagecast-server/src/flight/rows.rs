@@ -102,7 +102,7 @@ impl Sending {
     }
 
     async fn all(&mut self, sender: &mpsc::Sender<Brought>) -> Result<(), Problem> {
-        while let Some(batch) = self.stop.of(self.query.next()).await? {
+        while let Some(batch) = self.stop.of(self.standing.next(&mut self.query)).await? {
             let count = batch.num_rows();
             let batch = as_sent(&batch, &self.schema)?;
             // A message is written, and so many wait behind it.
