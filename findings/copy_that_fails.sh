@@ -5,10 +5,10 @@
 #
 # Expected: a statement that fails changes nothing, or leaves a file that is visibly broken. The
 # library writes beside and renames, so that readers never see half of a file.
-# Seen: the error is raised, and the file beside is finished all the same: rows that end in an error
-# end for the writer as others do. Yesterday's file is gone, and in its place there is one that every
-# reader takes for whole: CSV has fewer lines, JSON fewer objects, and Parquet a footer over the rows
-# that had come.
+# Seen: the error is raised, and the file beside is finished all the same: rows that end in an
+# error end for the writer as others do. Yesterday's file is gone, and in its place there is one
+# that every reader takes for whole: CSV has fewer lines, JSON fewer objects, and Parquet a footer
+# over the rows that had come.
 #
 # It hurts whoever reads what a nightly job writes.
 set -euo pipefail
