@@ -442,6 +442,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn functions_are_given_small_batches_of_long_values() {
+        let (stock, ours) = (SessionContext::new(), SessionContext::new());
+        install(&ours, Budget::default());
+        let long =
+            "(SELECT repeat(arrow_cast(value, 'Utf8'), 20000) AS s FROM range(100000, 100100) WHERE value % 1 = 0)";
+        for (sql, batches) in [
+            (format!("SELECT upper(s) AS u FROM {long} GROUP BY s"), 3),
+            (format!("SELECT s FROM {long} WHERE s || 'x' ~ '1' GROUP BY s"), 1),
+            (format!("SELECT levenshtein(left(s, 1000), s) AS l FROM {long} WHERE s < '100005' GROUP BY s"), 5),
+        ] {
+            let batches_of = async |ctx: &SessionContext| {
+                let ctx = SessionContext::new_with_state(ctx.state());
+                ctx.sql("SET datafusion.execution.target_partitions = 1").await.unwrap();
+                ctx.sql(&sql).await.unwrap().collect().await.unwrap().len()
+            };
+            let (few, many) = (batches_of(&stock).await, batches_of(&ours).await);
+            assert!(few == 1 && many >= batches, "{sql}: {few}, {many}");
+        }
+    }
+
+    #[tokio::test]
     async fn what_operators_do_not_account_for_is_counted() {
         // The texts of the aggregate are 800 MB, of which its account has 16 bytes each.
         let sql = "SELECT array_agg(repeat(arrow_cast(value::text, 'Utf8View'), 1000)) FROM range(1000000, 1100000)";
