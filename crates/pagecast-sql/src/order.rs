@@ -12,10 +12,11 @@
 //! priorities fall step by step. Here the runtime's queues stay, and who comes to a thread out of
 //! turn is put into the line.
 //!
-//! O1. A processor is free only while nobody is in line: who gives one back hands it to the first.
-//! Nobody takes it on the way, so that whoever gives way has others before itself. O2. Who is not
-//! in line any more has a processor, even if it does not know yet; if it ends before, it hands it
-//! on. O3. Nobody stands behind those who come later by its level times [`HEAD_START`].
+//! * O1. A processor is free only while nobody is in line: who gives one back hands it to the
+//!   first. Nobody takes it on the way, so that whoever gives way has others before itself.
+//! * O2. Who is not in line any more has a processor, even if it does not know yet; if it ends
+//!   before, it hands it on.
+//! * O3. Nobody stands behind those who come later by its level times [`HEAD_START`].
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::dataframe::DataFrame;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -67,9 +67,11 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
     }
     let key = BuildHasherDefault::<DefaultHasher>::default().hash_one(plan);
     let need = KNOWN.lock().get(&key).copied().unwrap_or(Need::Nothing);
-    let plan = planned(frame.clone(), need).await?;
-    let begun = Begun { frame, key, need, rows: None, turn: None, is_beside: false, failed: None, pause: PAUSE };
+    let (state, logical) = frame.into_parts();
+    let plan = planned(&state, &logical, need).await?;
     let schema = plan.schema();
+    let begun =
+        Begun { state, logical, key, need, rows: None, turn: None, is_beside: false, failed: None, pause: PAUSE };
     let rows = stream::try_unfold((Some(plan), begun), |(plan, mut begun)| async move {
         let next = match plan {
             Some(plan) => begun.first(plan).await?,
@@ -86,16 +88,18 @@ pub(crate) fn is_turn_taken() -> bool {
     TURN.available_permits() == 0
 }
 
-async fn planned(frame: DataFrame, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
-    let (mut state, plan) = frame.into_parts();
-    if need == Need::OnePartition {
-        *state.config_mut() = state.config().clone().with_target_partitions(1);
+async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
+    if need < Need::OnePartition {
+        return state.create_physical_plan(plan).await;
     }
-    DataFrame::new(state, plan).create_physical_plan().await
+    let mut state = state.clone();
+    *state.config_mut() = state.config().clone().with_target_partitions(1);
+    state.create_physical_plan(plan).await
 }
 
 struct Begun {
-    frame: DataFrame,
+    state: SessionState,
+    logical: LogicalPlan,
     key: u64,
     need: Need,
     rows: Option<SendableRecordBatchStream>,
@@ -115,13 +119,13 @@ impl Begun {
                 self.take_turn().await;
             }
             self.is_beside = self.do_others_hold();
-            self.rows = Some(execute_stream(plan, Arc::new(self.frame.task_ctx()))?);
+            self.rows = Some(execute_stream(plan, self.state.task_ctx())?);
             match self.next().await.transpose() {
                 Err(error) if is_want_of_memory(&error) => {
                     // What it holds is given back before it waits.
                     self.rows = None;
                     self.need_more(error).await?;
-                    plan = planned(self.frame.clone(), self.need).await?;
+                    plan = planned(&self.state, &self.logical, self.need).await?;
                 }
                 first => return first,
             }
@@ -134,7 +138,7 @@ impl Begun {
 
     /// Nothing of it is left while it does not run.
     fn do_others_hold(&self) -> bool {
-        self.frame.task_ctx().memory_pool().reserved() > 0
+        self.state.runtime_env().memory_pool.reserved() > 0
     }
 
     /// Needs more than it had, or waits for what others hold. Fails if they hold nothing.

@@ -47,6 +47,11 @@ use crate::held::Held;
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
 
+/// Bytes of long values that a function is given at once: milliseconds of work for most.
+const LONG_BYTES: u64 = 4 << 20;
+/// The same where each value is compared with another, letter by letter.
+const PAIRED_BYTES: u64 = 64 << 10;
+
 /// Has the plans of a session watched. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let state = ctx.state_ref();
@@ -172,14 +177,14 @@ fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Ar
 fn at_once(part: &dyn PhysicalExpr) -> u64 {
     if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
         // It takes the product of the lengths of two texts.
-        return if function.name().contains("levenshtein") { 64 << 10 } else { 4 << 20 };
+        return if function.name().contains("levenshtein") { PAIRED_BYTES } else { LONG_BYTES };
     }
     let is_of_texts = |op: &Operator| {
         use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
         matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
     };
     match part.is::<LikeExpr>() || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(part.op())) {
-        true => 4 << 20,
+        true => LONG_BYTES,
         false => u64::MAX,
     }
 }
