@@ -29,6 +29,8 @@ use tempfile::TempDir;
 #[derive(Debug)]
 struct Growing {
     folder: TempDir,
+    /// A file is written once: a second writer would replace it under a statement that reads it.
+    writing: tokio::sync::Mutex<()>,
     files: AtomicI64,
     columns: TableColumns,
     keys: Vec<String>,
@@ -40,11 +42,18 @@ impl Growing {
         let all = Schema::new(vec![Field::new("v", kind.clone(), true), Field::new("k", kind, true)]);
         let columns = TableColumns::new(Arc::new(all), &["k"]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        Arc::new(Self { folder, files: AtomicI64::new(2), columns, keys: vec!["k".to_owned()] })
+        Arc::new(Self {
+            folder,
+            writing: tokio::sync::Mutex::default(),
+            files: AtomicI64::new(2),
+            columns,
+            keys: vec!["k".to_owned()],
+        })
     }
 
     async fn file(&self, i: i64) -> PathBuf {
         let path = self.folder.path().join(format!("{i}.parquet"));
+        let _writing = self.writing.lock().await;
         if !path.exists() {
             let sql =
                 format!("COPY (SELECT value AS v FROM range({}, {})) TO '{}'", 10 * i, 10 * i + 10, path.display());
