@@ -22,10 +22,11 @@ def test_every_type_in_files_and_in_the_catalog(lake: Lake) -> None:
     lake.run(
         """CREATE TABLE t (a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f UTINYINT, g USMALLINT, h UINTEGER,
         i UBIGINT, j FLOAT, k DOUBLE, l DECIMAL(10, 2), m DECIMAL(38, 10), n VARCHAR, o BLOB, p DATE, q TIME,
-        r TIMESTAMP, s TIMESTAMPTZ, t JSON)""",
+        r TIMESTAMP, s TIMESTAMPTZ, t JSON, u UUID)""",
         """INSERT INTO t SELECT true, -1, 300, 70000, 1::BIGINT << 40, 200, 60000, 4000000000, 18446744073709551615,
         1.5, 0.1, -12.25, 3.0000000001, 'ä''"', 'a\\x00b'::BLOB, DATE '1969-12-31', TIME '23:59:59.5',
-        TIMESTAMP '1960-01-01 00:00:00.000001', TIMESTAMPTZ '2024-02-29 12:00:00+03', '{"x": 1}'""",
+        TIMESTAMP '1960-01-01 00:00:00.000001', TIMESTAMPTZ '2024-02-29 12:00:00+03', '{"x": 1}',
+        '6ecd8c99-4036-403d-bf84-cf8400f67836'""",
         "INSERT INTO t (a) VALUES (NULL)",
     )
     lake.same("t")
@@ -106,6 +107,8 @@ def test_every_snapshot_of_random_changes(tmp_path: Path) -> None:
         folder.mkdir()
         lake = Lake(folder)
         lake.run(f"CREATE TABLE t AS {ROWS}")
+        if seed % 2 == 1:
+            lake.run("CALL l.set_option('write_deletion_vectors', true)")
         for _ in range(14):
             some = f"id % {chance.choice([3, 50, 400])} = {chance.randrange(3)}"
             count = chance.choice([1, 5, 300])
