@@ -197,12 +197,13 @@ fn is_want_of_memory(error: &DataFusionError) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::prelude::{SessionConfig, SessionContext};
     use futures::TryStreamExt;
 
     use super::*;
+    use crate::left_to_turn::LeftToTurn;
 
     const SORT: &str = "SELECT value, max(repeat('x', 20)) AS s FROM range(400000) GROUP BY value ORDER BY value";
 
@@ -241,6 +242,23 @@ mod tests {
         drop(held);
         assert_eq!(waiting.await.unwrap().unwrap(), 400_000);
         assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_quarter_is_left_to_who_has_the_turn() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(LeftToTurn::new(100));
+        let (small, large) =
+            (MemoryConsumer::new("small").register(&pool), MemoryConsumer::new("large").register(&pool));
+        let turn = TURN.acquire().await.unwrap();
+        let error = small.try_grow(76).unwrap_err().to_string();
+        assert!(error.contains("a quarter is left to a large statement"), "{error}");
+        small.try_grow(75).unwrap();
+        let held = Held::default();
+        held.become_large();
+        held.counted(async { large.try_grow(25) }).await.unwrap();
+        large.free();
+        drop(turn);
+        small.try_grow(25).unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -332,22 +332,22 @@ impl Results {
     /// Sentences on the rows in which processors set the time and not storage, and on those in
     /// which neither did.
     pub(super) fn bound(&self) -> impl Iterator<Item = String> {
-        let busy = |run: &Run| run.processors_busy.unwrap_or(0.0);
+        let rate = self.config.storage.bandwidth_bytes_s;
         // How busy storage was, which is not known of what is not declared.
-        let line = |run: &Run| match (run.bytes_read, self.config.storage.bandwidth_bytes_s) {
-            (0, _) => 0.0,
-            (read, Some(rate)) => read as f64 / rate as f64 / run.wall_s,
-            (_, None) => f64::NAN,
+        let storage = |row: &Row<'_>| match (row.median(|run| run.bytes_read as f64), rate) {
+            (0.0, _) => Some(0.0),
+            (_, rate) => rate.map(|rate| row.median(|run| run.bytes_read as f64 / rate as f64 / run.wall_s)),
         };
         let rows = self.rows();
-        let named = |is_so: &dyn Fn(f64, f64) -> bool| {
+        let named = |is_so: &dyn Fn(f64, Option<f64>) -> bool| {
             let known = rows.iter().filter(|row| row.typical().processors_busy.is_some());
-            let rows = known.filter(|row| is_so(row.median(busy), row.median(line)));
+            let busy = |row: &Row<'_>| row.median(|run| run.processors_busy.unwrap_or(0.0));
+            let rows = known.filter(|row| is_so(busy(row), storage(row)));
             rows.map(|row| row.typical().label()).collect::<Vec<_>>().join(", ")
         };
         let percent = BUSY * 100.0;
-        let processors = named(&|busy, line| busy >= BUSY && (line < BUSY || line.is_nan()));
-        let nobody = named(&|busy, line| busy < BUSY && line < BUSY);
+        let processors = named(&|busy, storage| busy >= BUSY && storage.is_none_or(|busy| busy < BUSY));
+        let nobody = named(&|busy, storage| busy < BUSY && storage.is_some_and(|busy| busy < BUSY));
         let processors = (!processors.is_empty()).then(|| {
             format!("Processors, not storage, set the time of {processors}: they were busy for {percent:.0} % of it or more.")
         });
