@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion::common::Result;
@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 use crate::budget::{Budget, over};
+use crate::long::{bytes, inside};
 
 /// Copies of a constant for which there is room.
 const COPIES: u64 = 8;
@@ -241,16 +242,15 @@ impl Arguments {
     fn bytes(&self, at: usize, row: usize) -> u64 {
         let Some(column) = self.columns.get(at) else { return 0 };
         let row = if column.is_scalar { 0 } else { row };
-        // A part of an array counts with all that it is part of, but for texts.
-        let bytes = match column.values.data_type() {
-            DataType::Utf8 => column.values.as_string::<i32>().value(row).len(),
-            DataType::LargeUtf8 => column.values.as_string::<i64>().value(row).len(),
-            DataType::Utf8View => column.values.as_string_view().value(row).len(),
-            kind => kind
-                .primitive_width()
-                .unwrap_or_else(|| column.values.get_array_memory_size() / column.values.len().max(1)),
-        };
-        bytes as u64
+        match column.values.data_type() {
+            DataType::Utf8 => column.values.as_string::<i32>().value(row).len() as u64,
+            DataType::LargeUtf8 => column.values.as_string::<i64>().value(row).len() as u64,
+            DataType::Utf8View => column.values.as_string_view().value(row).len() as u64,
+            kind => match kind.primitive_width() {
+                Some(width) => width as u64,
+                None => bytes(&column.values.slice(row, 1)),
+            },
+        }
     }
 
     /// How many values a list has, and all lists in it.
@@ -277,11 +277,6 @@ fn leaves(values: &ArrayRef) -> u64 {
         DataType::FixedSizeList(..) => leaves(values.as_fixed_size_list().values()),
         _ => values.len() as u64,
     }
-}
-
-fn inside<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
-    let (first, last) = (lists.value_offsets()[0].as_usize(), lists.value_offsets()[lists.len()].as_usize());
-    lists.values().slice(first, last - first)
 }
 
 #[cfg(test)]

@@ -18,18 +18,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
 };
@@ -42,22 +39,26 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionContext;
 use futures::{Stream, StreamExt};
 
+use crate::apart::{self, Apart};
 use crate::budget::{Budget, over};
 use crate::held::Held;
+use crate::lifted::Lift;
+use crate::long::{at_once, at_once_by, rows_at_once};
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
-
-/// Bytes of long values that a function is given at once: milliseconds of work for most.
-const LONG_BYTES: u64 = 4 << 20;
-/// The same where each value is compared with another, letter by letter.
-const PAIRED_BYTES: u64 = 64 << 10;
 
 /// Has the plans of a session watched. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let state = ctx.state_ref();
     let mut state = state.write();
+    let rules = state.physical_optimizers().iter().map(|rule| match rule.name() {
+        apart::OVER => Arc::new(Apart(Arc::clone(rule))) as _,
+        _ => Arc::clone(rule),
+    });
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
+        .with_optimizer_rule(Arc::new(Lift))
+        .with_physical_optimizer_rules(rules.collect())
         .with_physical_optimizer_rule(Arc::new(Watch { budget }))
         .build();
 }
@@ -75,7 +76,7 @@ impl PhysicalOptimizerRule for Watch {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
             let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
-            let plan = with_small_inputs(plan, &self.budget)?;
+            let plan = with_small_batches(plan, &self.budget)?;
             let enters = plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
             if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
@@ -148,22 +149,10 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// The node over inputs that come in small batches where its functions may take long for a large
-/// one, or make much of it: nobody stops a function, and nobody counts what it makes before it is
-/// there.
-fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
-    if !plan.is::<ProjectionExec>() && !plan.is::<FilterExec>() && !plan.is::<AggregateExec>() {
-        return Ok(plan);
-    }
-    let mut most = u64::MAX;
-    plan.apply_expressions(&mut |root| {
-        root.apply(|part| {
-            most = most.min(at_once(part.as_ref()));
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    let is_long = |field: &FieldRef| field.data_type().primitive_width().is_none();
-    if most == u64::MAX || !plan.children().iter().any(|input| input.schema().fields().iter().any(is_long)) {
+/// The node over an input that comes in small batches, where it works on long values.
+fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
+    let most = at_once_by(&plan)?;
+    if most == u64::MAX {
         return Ok(plan);
     }
     let small = |input: &Arc<dyn ExecutionPlan>| {
@@ -171,22 +160,6 @@ fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Ar
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-}
-
-/// Bytes of values that an expression should be given at once.
-fn at_once(part: &dyn PhysicalExpr) -> u64 {
-    if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
-        // It takes the product of the lengths of two texts.
-        return if function.name().contains("levenshtein") { PAIRED_BYTES } else { LONG_BYTES };
-    }
-    let is_of_texts = |op: &Operator| {
-        use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
-        matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
-    };
-    match part.is::<LikeExpr>() || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(part.op())) {
-        true => LONG_BYTES,
-        false => u64::MAX,
-    }
 }
 
 /// Whether a node may make many batches of one that it is given.
@@ -201,7 +174,7 @@ fn makes_many_of_one(plan: &dyn ExecutionPlan) -> bool {
 
 /// The rows of a node, with pauses between them.
 #[derive(Debug)]
-struct WatchedExec {
+pub(crate) struct WatchedExec {
     plan: Arc<dyn ExecutionPlan>,
     budget: Budget,
     narrow: Option<Narrow>,
@@ -218,8 +191,12 @@ struct Narrow {
 }
 
 impl WatchedExec {
-    fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
+    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
         Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX })
+    }
+
+    pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::clone(&self.plan)
     }
 }
 
@@ -257,6 +234,16 @@ impl ExecutionPlan for WatchedExec {
         vec![true]
     }
 
+    /// Lets through what does not work on long values.
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema = self.plan.schema();
+        if projection.expr().iter().any(|column| at_once(&column.expr, &schema) < u64::MAX) {
+            return Ok(None);
+        }
+        let swapped = self.plan.try_swapping_with_projection(projection)?;
+        Ok(swapped.map(|plan| WatchedExec::over(plan, &self.budget) as _))
+    }
+
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
         Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone(), most: self.most }))
@@ -279,16 +266,6 @@ struct Watched {
 }
 
 impl Watched {
-    /// Rows of a batch that come at once.
-    fn at_once(&self, batch: &RecordBatch) -> usize {
-        let rows = batch.num_rows();
-        if self.most == u64::MAX || rows <= 1 {
-            return rows;
-        }
-        let parts = (long_bytes(batch) / self.most).saturating_add(1) as usize;
-        rows.div_ceil(parts).max(1)
-    }
-
     /// The next rows of a batch.
     fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
         if batch.num_rows() <= at_once {
@@ -311,18 +288,6 @@ impl Watched {
             false => Ok(()),
         }
     }
-}
-
-/// Bytes of values of which each may be long.
-fn long_bytes(batch: &RecordBatch) -> u64 {
-    let bytes = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Boolean => 0,
-        DataType::Utf8View => column.as_string_view().lengths().map(u64::from).sum(),
-        DataType::BinaryView => column.as_binary_view().lengths().map(u64::from).sum(),
-        kind if kind.primitive_width().is_some() => 0,
-        _ => column.to_data().get_slice_memory_size().unwrap_or(0) as u64,
-    });
-    bytes.sum()
 }
 
 /// Bytes of the longest value.
@@ -356,7 +321,7 @@ impl Stream for Watched {
         let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
         Poll::Ready(next.map(|batch| {
             self.check(&batch)?;
-            let at_once = self.at_once(&batch);
+            let at_once = rows_at_once(&batch, self.most);
             Ok(self.part(batch, at_once))
         }))
     }
