@@ -37,6 +37,7 @@ mod schemas;
 pub mod semantics;
 pub mod shape;
 mod shown;
+mod sizes;
 mod spill;
 pub mod statements;
 pub mod stores;

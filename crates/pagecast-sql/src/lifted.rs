@@ -90,3 +90,34 @@ fn has_long_column(expr: &Expr, input: &DFSchema) -> bool {
     let is_one = |expr: &Expr| matches!(expr, Expr::Column(_)) && expr.get_type(input).is_ok_and(|kind| is_long(&kind));
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn windows_give_the_same_rows_over_what_was_lifted() {
+        let (stock, ours) = (SessionContext::new(), SessionContext::new());
+        ours.add_optimizer_rule(Arc::new(Lift));
+        for (list, is_lifted) in [
+            ("n, sum(length(upper(s))) OVER (PARTITION BY left(s, 1) ORDER BY n)", true),
+            ("n, lag(s || 'x', 1) OVER (ORDER BY lower(s), n) AS l, count(*) FILTER (WHERE s LIKE '%1') OVER ()", true),
+            ("n, rank() OVER (ORDER BY upper(s)), first_value(upper(s)) OVER (ORDER BY upper(s) DESC) || '!'", true),
+            ("n, sum(CASE WHEN n > 3 THEN CAST(s AS INT) END) OVER ()", true),
+            ("n, row_number() OVER (PARTITION BY s ORDER BY abs(n), s DESC)", false),
+        ] {
+            let rows = "(SELECT CASE WHEN value > 3 THEN '' ELSE 'x' END || CAST(value % 7 AS VARCHAR) AS s, value AS n \
+                        FROM range(20))";
+            let sql = format!("SELECT {list} FROM {rows} ORDER BY n");
+            let rows = async |ctx: &SessionContext| ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+            assert_eq!(rows(&ours).await, rows(&stock).await, "{list}");
+            let plan = ours.sql(&sql).await.unwrap().into_optimized_plan().unwrap().to_string();
+            assert_eq!(plan.contains("__lifted_0"), is_lifted, "{plan}");
+        }
+    }
+}

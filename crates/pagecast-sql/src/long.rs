@@ -4,16 +4,18 @@
 //! evaluates one does so for some rows after the other, and a statement ends or gives way between
 //! them. How much one row may make is told in [`results`](crate::results).
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
-use std::sync::Arc;
 
 /// Bytes of long values that a function is given at once: milliseconds of work for most.
 const LONG_BYTES: u64 = 4 << 20;
@@ -35,6 +37,10 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
     let (schema, mut most) = (input.schema(), u64::MAX);
     if !schema.fields().iter().any(|field| is_long(field.data_type())) {
         return Ok(most);
+    }
+    // What it writes of a batch it has in memory first.
+    if plan.is::<DataSinkExec>() {
+        return Ok(LONG_BYTES);
     }
     plan.apply_expressions(&mut |root| {
         most = most.min(at_once(root, &schema));
@@ -93,10 +99,13 @@ pub(crate) fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
     if most == u64::MAX || rows <= 1 {
         return rows;
     }
-    let is_long = |(field, _): &(&FieldRef, &ArrayRef)| is_long(field.data_type());
-    let columns = batch.schema_ref().fields().iter().zip(batch.columns()).filter(is_long);
-    let parts = (columns.map(|(_, column)| bytes(column)).sum::<u64>() / most).saturating_add(1) as usize;
+    let parts = (long_bytes(batch) / most).saturating_add(1) as usize;
     rows.div_ceil(parts).max(1)
+}
+
+/// Bytes of values of which each may be long.
+pub(crate) fn long_bytes(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().filter(|column| is_long(column.data_type())).map(|column| bytes(column)).sum()
 }
 
 /// Bytes of values as whoever copies them has them: also of those that are there once for many

@@ -43,7 +43,7 @@ use crate::apart::{self, Apart};
 use crate::budget::{Budget, over};
 use crate::held::Held;
 use crate::lifted::Lift;
-use crate::long::{at_once, at_once_by, rows_at_once};
+use crate::long::{at_once, at_once_by, long_bytes, rows_at_once};
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
 
@@ -276,6 +276,17 @@ impl Watched {
         part
     }
 
+    /// Fails if one row is so long that there is no room for what a function may make of it.
+    fn check_row(&self, part: &RecordBatch) -> Result<()> {
+        if self.most == u64::MAX || part.num_rows() != 1 {
+            return Ok(());
+        }
+        match long_bytes(part) {
+            bytes if bytes > self.most => self.budget.check(2 * bytes, "a function of one row with long values"),
+            _ => Ok(()),
+        }
+    }
+
     fn check(&self, batch: &RecordBatch) -> Result<()> {
         self.budget.check(0, "")?;
         let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
@@ -316,13 +327,15 @@ impl Stream for Watched {
         }
         if let Some((batch, at_once)) = self.rest.take() {
             self.budget.check(0, "")?;
-            return Poll::Ready(Some(Ok(self.part(batch, at_once))));
+            let part = self.part(batch, at_once);
+            return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
         }
         let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
         Poll::Ready(next.map(|batch| {
             self.check(&batch)?;
             let at_once = rows_at_once(&batch, self.most);
-            Ok(self.part(batch, at_once))
+            let part = self.part(batch, at_once);
+            self.check_row(&part).map(|()| part)
         }))
     }
 }
@@ -429,6 +442,22 @@ mod tests {
             };
             let (few, many) = (batches_of(&stock).await, batches_of(&ours).await);
             assert!(few == 1 && many >= batches, "{sql}: {few}, {many}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_scan_leaves_functions_over_long_values_to_a_projection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet").display().to_string();
+        let ctx = SessionContext::new();
+        install(&ctx, Budget::default());
+        let rows = "SELECT CAST(value AS VARCHAR) AS s, value AS n FROM range(10)";
+        ctx.sql(&format!("COPY ({rows}) TO '{path}'")).await.unwrap().collect().await.unwrap();
+        ctx.register_parquet("t", &path, Default::default()).await.unwrap();
+        for (list, stays) in [("upper(s)", true), ("s || 'x', n", true), ("n + 1", false), ("abs(n), s", false)] {
+            let plan = ctx.sql(&format!("SELECT {list} FROM t")).await.unwrap();
+            let plan = plan.create_physical_plan().await.unwrap();
+            assert_eq!(plan.is::<ProjectionExec>(), stays, "{list}: {plan:?}");
         }
     }
 
