@@ -16,6 +16,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, LikeExpr, Lit
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowExpr};
 
 /// Bytes of long values that a function is given at once: milliseconds of work for most.
 const LONG_BYTES: u64 = 4 << 20;
@@ -35,6 +36,10 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
         return Ok(u64::MAX);
     }
     let (schema, mut most) = (input.schema(), u64::MAX);
+    // It copies what it finds in other rows.
+    if window_results(plan).is_some_and(|results| results > 0) {
+        return Ok(LONG_BYTES);
+    }
     if !schema.fields().iter().any(|field| is_long(field.data_type())) {
         return Ok(most);
     }
@@ -51,6 +56,19 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(most)
+}
+
+/// Columns of long values that a window adds to its rows, if the node is one.
+fn window_results(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let bounded = plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
+    let functions = bounded.or_else(|| plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr))?;
+    let is_long = |function: &&Arc<dyn WindowExpr>| function.field().is_ok_and(|field| is_long(field.data_type()));
+    Some(functions.iter().filter(is_long).count())
+}
+
+/// How many columns of long values a node makes of all its rows at once.
+pub(crate) fn made_of_all(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    if plan.is::<WindowAggExec>() { window_results(plan).unwrap_or(0) as u64 } else { 0 }
 }
 
 /// Bytes of long values that an expression should be given at once, of rows of this kind.

@@ -71,7 +71,10 @@ pub(crate) const KNOWN: [Known; 33] = [
     exactly("lpad", padded),
     exactly("rpad", padded),
     exactly("repeat", |of, row| of.bytes(0, row).saturating_mul(of.number(1, row))),
-    exactly("array_repeat", |of, row| of.bytes(0, row).max(8).saturating_mul(of.number(1, row))),
+    // It numbers the copies, and gathers those of lists twice.
+    at_most("array_repeat", |of, row| {
+        of.bytes(0, row).max(8).saturating_mul(of.number(1, row).saturating_add(1)).saturating_mul(2)
+    }),
     exactly("array_resize", |of, row| {
         of.bytes(0, row).saturating_add(of.bytes(2, row).max(8).saturating_mul(of.number(1, row)))
     }),

@@ -43,7 +43,7 @@ use crate::apart::{self, Apart};
 use crate::budget::{Budget, over};
 use crate::held::Held;
 use crate::lifted::Lift;
-use crate::long::{at_once, at_once_by, long_bytes, rows_at_once};
+use crate::long::{at_once, at_once_by, long_bytes, made_of_all, rows_at_once};
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
 
@@ -141,7 +141,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX }) as _
+                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX, copies: 0 }) as _
             }
         }
     };
@@ -155,8 +155,9 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     if most == u64::MAX {
         return Ok(plan);
     }
+    let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most }) as _
+        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most, copies }) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -180,6 +181,8 @@ pub(crate) struct WatchedExec {
     narrow: Option<Narrow>,
     /// Bytes of long values that come in one batch, but for one row.
     most: u64,
+    /// How often all of them are copied when the last one has come.
+    copies: u64,
 }
 
 /// How wide rows may be.
@@ -192,7 +195,7 @@ struct Narrow {
 
 impl WatchedExec {
     pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
-        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX })
+        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 })
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
@@ -246,13 +249,14 @@ impl ExecutionPlan for WatchedExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone(), most: self.most }))
+        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
+        Ok(Arc::new(Self { plan, budget, narrow, most: self.most, copies: self.copies }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None }))
+        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None, copies: self.copies, gathered: 0 }))
     }
 }
 
@@ -263,6 +267,9 @@ struct Watched {
     most: u64,
     /// What is left of a batch, and how many rows of it come at once.
     rest: Option<(RecordBatch, usize)>,
+    copies: u64,
+    /// Bytes of long values that have come, where they are copied together.
+    gathered: u64,
 }
 
 impl Watched {
@@ -274,6 +281,18 @@ impl Watched {
         let part = batch.slice(0, at_once);
         self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
         part
+    }
+
+    /// Fails if there is no room for the copies of all that has come.
+    fn gather(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.copies == 0 {
+            return Ok(());
+        }
+        self.gathered += long_bytes(batch);
+        match self.gathered > self.most {
+            true => self.budget.check(self.copies * self.gathered, "a window over long values"),
+            false => Ok(()),
+        }
     }
 
     /// Fails if one row is so long that there is no room for what a function may make of it.
@@ -333,6 +352,7 @@ impl Stream for Watched {
         let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
         Poll::Ready(next.map(|batch| {
             self.check(&batch)?;
+            self.gather(&batch)?;
             let at_once = rows_at_once(&batch, self.most);
             let part = self.part(batch, at_once);
             self.check_row(&part).map(|()| part)
