@@ -107,7 +107,7 @@ mod tests {
         for (list, is_lifted) in [
             ("n, sum(length(upper(s))) OVER (PARTITION BY left(s, 1) ORDER BY n)", true),
             ("n, lag(s || 'x', 1) OVER (ORDER BY lower(s), n) AS l, count(*) FILTER (WHERE s LIKE '%1') OVER ()", true),
-            ("n, rank() OVER (ORDER BY upper(s)), first_value(upper(s)) OVER (ORDER BY upper(s) DESC) || '!'", true),
+            ("n, rank() OVER (ORDER BY upper(s)), first_value(lower(s)) OVER (ORDER BY reverse(s) DESC) || '!'", true),
             ("n, sum(CASE WHEN n > 3 THEN CAST(s AS INT) END) OVER ()", true),
             ("n, row_number() OVER (PARTITION BY s ORDER BY abs(n), s DESC)", false),
         ] {

@@ -29,7 +29,7 @@ use crate::Classed;
 use crate::budget::{Budget, over};
 use crate::held::Held;
 use crate::long::bytes as of_array;
-use crate::sizes::{Arguments, Bytes, KNOWN, Known, Makes, Takes};
+use crate::sizes::{Arguments, Bytes, KNOWN, Known, Makes, PATTERN, Takes};
 
 /// Copies of a constant for which there is room.
 const COPIES: u64 = 8;
@@ -121,7 +121,13 @@ impl ScalarUDFImpl for Bound {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
+        // As an operator it would have no bound: a long pattern stays where it is.
+        let is_short =
+            |arg: Option<&Expr>| matches!(arg, Some(Expr::Literal(value, _)) if value.size() as u64 <= PATTERN);
+        match self.known.0.takes.is_none() || is_short(args.get(1)) {
+            true => self.inner.simplify(args, info),
+            false => Ok(ExprSimplifyResult::Original(args)),
+        }
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
@@ -292,7 +298,8 @@ mod tests {
             "btrim(repeat('a', 20000), repeat('b', 20000))",
             "regexp_like('a', repeat('b', 100000))",
         ] {
-            let error = run(500 << 20, &format!("SELECT {value}")).await.unwrap_err();
+            let ran = run(500 << 20, &format!("SELECT {value}")).await;
+            let Err(error) = ran else { panic!("{value} ran") };
             let class = Classed::of(&error).map(|error| error.code);
             assert!(class == Some("54000") && error.to_string().contains(" steps for one row"), "{value}: {error}");
         }

@@ -42,7 +42,7 @@ pub(crate) struct Takes {
 /// Steps of about a nanosecond: no row of a function takes more than a fraction of a second.
 const MANY: u64 = 1 << 27;
 /// Letters of a pattern, of which each may become kilobytes.
-const PATTERN: u64 = 64 << 10;
+pub(crate) const PATTERN: u64 = 64 << 10;
 
 /// Parts of a text that are counted, and not guessed.
 const MANY_PARTS: u64 = 64 << 10;
