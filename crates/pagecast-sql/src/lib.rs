@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod apart;
 mod budget;
 pub mod check;
 mod classed;
@@ -21,8 +22,10 @@ mod heap_unsafe;
 mod held;
 mod keys;
 mod left_to_turn;
+mod lifted;
 mod listed;
 mod logs;
+mod long;
 mod named_file;
 mod order;
 pub mod patient;
@@ -34,6 +37,7 @@ mod schemas;
 pub mod semantics;
 pub mod shape;
 mod shown;
+mod sizes;
 mod spill;
 pub mod statements;
 pub mod stores;

@@ -4,94 +4,47 @@
 //! sorts, joins and aggregates keep, and nothing that a function makes. And an allocation that
 //! fails ends the process. So the bytes of such a result are told from its arguments before the
 //! function runs: one call makes at most [`LARGEST`](crate::budget::LARGEST) bytes, and less where
-//! the session has less.
+//! the session has less. The same goes for the steps that one row takes, where these are more than
+//! it has bytes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Int64Type};
-use datafusion::common::Result;
+use arrow::array::Array;
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
 
+use crate::Classed;
 use crate::budget::{Budget, over};
+use crate::held::Held;
+use crate::long::bytes as of_array;
+use crate::sizes::{Arguments, Bytes, KNOWN, Known, Makes, PATTERN, Takes};
 
 /// Copies of a constant for which there is room.
 const COPIES: u64 = 8;
-
-/// How many bytes a call makes at most, for one row of its arguments.
-type Bytes = fn(&Arguments, usize) -> u64;
-
-/// The functions, and how large their results are.
-const GROWING: [(&str, Bytes); 13] = [
-    ("lpad", padded),
-    ("rpad", padded),
-    ("repeat", |of, row| of.bytes(0, row).saturating_mul(of.number(1, row))),
-    ("array_repeat", |of, row| of.bytes(0, row).saturating_mul(of.number(1, row))),
-    ("array_resize", |of, row| {
-        of.bytes(0, row).saturating_add(of.bytes(2, row).max(8).saturating_mul(of.number(1, row)))
-    }),
-    ("range", sequence),
-    ("generate_series", sequence),
-    ("replace", replaced),
-    // A letter may become one of four bytes, and each is a text while it is looked for.
-    ("translate", |of, row| of.bytes(0, row).saturating_mul(8)),
-    ("array_to_string", |of, row| of.bytes(0, row).saturating_add(of.count(0, row).saturating_mul(of.bytes(1, row)))),
-    ("concat", all),
-    ("concat_ws", |of, row| all(of, row).saturating_add(of.bytes(0, row).saturating_mul(of.columns.len() as u64))),
-    ("overlay", all),
-];
-
-/// All that it is given.
-fn all(of: &Arguments, row: usize) -> u64 {
-    (0..of.columns.len()).fold(0, |sum: u64, at| sum.saturating_add(of.bytes(at, row)))
-}
-
-/// At most as often as what is replaced fits into the text, or between all of its characters.
-fn replaced(of: &Arguments, row: usize) -> u64 {
-    let text = of.bytes(0, row);
-    let times = text.checked_div(of.bytes(1, row)).unwrap_or(text + 1);
-    text.saturating_add(times.saturating_mul(of.bytes(2, row)))
-}
-
-/// Characters of a text, of which none has more than four bytes.
-fn padded(of: &Arguments, row: usize) -> u64 {
-    let widest = if of.is_ascii() { 1 } else { 4 };
-    of.number(1, row).saturating_mul(widest)
-}
-
-/// Whole numbers from one to another. Of times, whose steps have no fixed length, nothing is known.
-fn sequence(of: &Arguments, row: usize) -> u64 {
-    let value = |at: usize| of.value(at, row);
-    let (from, to, step) = match of.columns.len() {
-        1 => (Some(0), value(0), Some(1)),
-        2 => (value(0), value(1), Some(1)),
-        _ => (value(0), value(1), value(2)),
-    };
-    let (Some(from), Some(to), Some(step)) = (from, to, step) else { return 0 };
-    if step == 0 || (to > from) != (step > 0) {
-        return 0;
-    }
-    to.abs_diff(from).checked_div(step.unsigned_abs()).unwrap_or(0).saturating_add(1).saturating_mul(8)
-}
+/// Bytes that a call may make before it is done in parts.
+const AT_ONCE: u64 = 16 << 20;
 
 /// Puts the bound around the functions of a session.
 pub(crate) fn bound(ctx: &SessionContext, budget: &Budget) -> Result<()> {
     let memory = Arc::clone(&ctx.runtime_env().memory_pool);
     let state = ctx.state_ref();
     let mut state = state.write();
-    for (name, bytes) in GROWING {
-        let Ok(inner) = state.udf(name) else { continue };
+    for known in &KNOWN {
+        let Ok(inner) = state.udf(known.name) else { continue };
         let room = Room { memory: Arc::clone(&memory), budget: budget.clone() };
-        let bound = Bound { inner, bytes: Sizes(bytes), room };
+        let bound = Bound { inner, known: Sizes(known), room };
         state.register_udf(Arc::new(ScalarUDF::new_from_impl(bound)))?;
     }
     Ok(())
@@ -101,13 +54,13 @@ pub(crate) fn bound(ctx: &SessionContext, budget: &Budget) -> Result<()> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bound {
     inner: Arc<ScalarUDF>,
-    bytes: Sizes,
+    known: Sizes,
     room: Room,
 }
 
 /// Which is known by the function's name.
 #[derive(Clone, Copy)]
-struct Sizes(Bytes);
+struct Sizes(&'static Known);
 
 /// The session's.
 #[derive(Clone, Debug)]
@@ -164,11 +117,17 @@ impl ScalarUDFImpl for Bound {
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
-        Some(ScalarUDF::new_from_impl(Self { inner, bytes: self.bytes, room: self.room.clone() }))
+        Some(ScalarUDF::new_from_impl(Self { inner, known: self.known, room: self.room.clone() }))
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
+        // As an operator it would have no bound: a long pattern stays where it is.
+        let is_short =
+            |arg: Option<&Expr>| matches!(arg, Some(Expr::Literal(value, _)) if value.size() as u64 <= PATTERN);
+        match self.known.0.takes.is_none() || is_short(args.get(1)) {
+            true => self.inner.simplify(args, info),
+            false => Ok(ExprSimplifyResult::Original(args)),
+        }
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
@@ -179,12 +138,57 @@ impl ScalarUDFImpl for Bound {
         self.inner.documentation()
     }
 
+    fn is_strict(&self) -> bool {
+        self.inner.inner().is_strict()
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.inner.placement(args)
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arguments = Arguments::of(&args)?;
-        let bytes = (0..arguments.rows).fold(0, |sum: u64, row| sum.saturating_add((self.bytes.0)(&arguments, row)));
+        self.check_steps(&arguments)?;
+        match self.known.0.makes {
+            Makes::LikeOthers => self.inner.invoke_with_args(args),
+            Makes::Exactly(bytes) => {
+                let _counted = self.check(sum(&arguments, bytes), &arguments)?;
+                self.inner.invoke_with_args(args)
+            }
+            Makes::AtMost(bytes) => {
+                let most = sum(&arguments, bytes);
+                if most <= AT_ONCE || arguments.rows == 1 {
+                    let _counted = self.check(most, &arguments)?;
+                    return self.inner.invoke_with_args(args);
+                }
+                self.in_parts(&args, &arguments, bytes)
+            }
+        }
+    }
+}
+
+impl Bound {
+    fn check_steps(&self, arguments: &Arguments) -> Result<()> {
+        let Some(Takes { steps, most, what }) = &self.known.0.takes else { return Ok(()) };
+        let steps = steps(arguments, *most);
+        match steps > *most {
+            true => Err(too_long(format!(
+                "{} would take {steps} steps for one row, and the limit is {most}: give it {what}",
+                self.name()
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Most bytes of one call.
+    fn limit(&self, arguments: &Arguments) -> u64 {
         // The optimizer copies constants as often as it likes.
-        let is_constant = arguments.columns.iter().all(|column| column.is_scalar);
-        let limit = self.room.budget.at_once() / if is_constant { COPIES } else { 1 };
+        self.room.budget.at_once() / if arguments.are_constant() { COPIES } else { 1 }
+    }
+
+    /// Room for what it would make, for as long as that is not there.
+    fn check(&self, bytes: u64, arguments: &Arguments) -> Result<MemoryReservation> {
+        let limit = self.limit(arguments);
         if bytes > limit {
             let (name, rows) = (self.name(), arguments.rows);
             return Err(over(format!("{name} would make {bytes} bytes of {rows} rows, and the limit is {limit}")));
@@ -194,94 +198,48 @@ impl ScalarUDFImpl for Bound {
         counted
             .try_grow(bytes as usize)
             .map_err(|error| over(format!("{} would make {bytes} bytes: {}", self.name(), error.strip_backtrace())))?;
-        self.inner.invoke_with_args(args)
+        Ok(counted)
+    }
+
+    /// Some rows after the other, where a result may be large and mostly is not: what was made
+    /// counts, and for the next rows what they may make.
+    fn in_parts(&self, args: &ScalarFunctionArgs, arguments: &Arguments, bytes: Bytes) -> Result<ColumnarValue> {
+        let (mut parts, mut made, mut from) = (Vec::new(), 0, 0);
+        while from < arguments.rows {
+            let (mut to, mut most) = (from + 1, bytes(arguments, from));
+            while to < arguments.rows && most.saturating_add(bytes(arguments, to)) <= AT_ONCE {
+                most = most.saturating_add(bytes(arguments, to));
+                to += 1;
+            }
+            Held::check_current()?;
+            let _counted = self.check(most.saturating_add(made), arguments)?;
+            let part = self.inner.invoke_with_args(rows_of(args, from..to))?.into_array(to - from)?;
+            made += of_array(&part);
+            parts.push(part);
+            from = to;
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
     }
 }
 
-/// What a function is called with.
-struct Arguments {
-    columns: Vec<Column>,
-    rows: usize,
+fn sum(arguments: &Arguments, bytes: Bytes) -> u64 {
+    (0..arguments.rows).fold(0, |sum: u64, row| sum.saturating_add(bytes(arguments, row)))
 }
 
-/// An argument: the same for all rows, or one for each.
-struct Column {
-    values: ArrayRef,
-    /// As whole numbers, if it is some.
-    numbers: Option<ArrayRef>,
-    is_scalar: bool,
+/// The call for some of its rows.
+fn rows_of(args: &ScalarFunctionArgs, rows: Range<usize>) -> ScalarFunctionArgs {
+    let of_value = |value: &ColumnarValue| match value {
+        ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(rows.start, rows.len())),
+        ColumnarValue::Scalar(value) => ColumnarValue::Scalar(value.clone()),
+    };
+    let parts = args.args.iter().map(of_value).collect();
+    ScalarFunctionArgs { args: parts, number_rows: rows.len(), ..args.clone() }
 }
 
-impl Arguments {
-    fn of(args: &ScalarFunctionArgs) -> Result<Self> {
-        let column = |value: &ColumnarValue| {
-            let values = value.to_array(1)?;
-            let numbers = values.data_type().is_integer().then(|| cast(&values, &DataType::Int64)).transpose()?;
-            Ok(Column { values, numbers, is_scalar: matches!(value, ColumnarValue::Scalar(_)) })
-        };
-        let columns = args.args.iter().map(column).collect::<Result<Vec<_>>>()?;
-        // Of scalars alone a function makes one.
-        let rows = if columns.iter().all(|column| column.is_scalar) { 1 } else { args.number_rows };
-        Ok(Self { columns, rows })
-    }
-
-    /// An argument as a whole number, none if it is NULL or none.
-    fn value(&self, at: usize, row: usize) -> Option<i64> {
-        let column = self.columns.get(at)?;
-        let (row, numbers) = (if column.is_scalar { 0 } else { row }, column.numbers.as_ref()?);
-        numbers.is_valid(row).then(|| numbers.as_primitive::<Int64Type>().value(row))
-    }
-
-    /// How often something is made.
-    fn number(&self, at: usize, row: usize) -> u64 {
-        self.value(at, row).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
-    }
-
-    /// Bytes of an argument.
-    fn bytes(&self, at: usize, row: usize) -> u64 {
-        let Some(column) = self.columns.get(at) else { return 0 };
-        let row = if column.is_scalar { 0 } else { row };
-        // A part of an array counts with all that it is part of, but for texts.
-        let bytes = match column.values.data_type() {
-            DataType::Utf8 => column.values.as_string::<i32>().value(row).len(),
-            DataType::LargeUtf8 => column.values.as_string::<i64>().value(row).len(),
-            DataType::Utf8View => column.values.as_string_view().value(row).len(),
-            kind => kind
-                .primitive_width()
-                .unwrap_or_else(|| column.values.get_array_memory_size() / column.values.len().max(1)),
-        };
-        bytes as u64
-    }
-
-    /// How many values a list has, and all lists in it.
-    fn count(&self, at: usize, row: usize) -> u64 {
-        self.columns.get(at).map_or(0, |column| leaves(&column.values.slice(if column.is_scalar { 0 } else { row }, 1)))
-    }
-
-    /// Whether all characters of all texts have one byte.
-    fn is_ascii(&self) -> bool {
-        self.columns.iter().all(|column| match column.values.data_type() {
-            DataType::Utf8 => column.values.as_string::<i32>().is_ascii(),
-            DataType::LargeUtf8 => column.values.as_string::<i64>().is_ascii(),
-            DataType::Utf8View => column.values.as_string_view().is_ascii(),
-            _ => true,
-        })
-    }
-}
-
-/// The values in lists, and in the lists in these.
-fn leaves(values: &ArrayRef) -> u64 {
-    match values.data_type() {
-        DataType::List(_) => leaves(&inside(values.as_list::<i32>())),
-        DataType::LargeList(_) => leaves(&inside(values.as_list::<i64>())),
-        DataType::FixedSizeList(..) => leaves(values.as_fixed_size_list().values()),
-        _ => values.len() as u64,
-    }
-}
-
-fn inside<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
-    let (first, last) = (lists.value_offsets()[0].as_usize(), lists.value_offsets()[lists.len()].as_usize());
-    lists.values().slice(first, last - first)
+/// What one call takes too long for, whatever memory there is.
+fn too_long(message: String) -> DataFusionError {
+    Classed::new("54000", message).into()
 }
 
 #[cfg(test)]
@@ -317,6 +275,10 @@ mod tests {
             "replace(repeat('a', 1000000), '', repeat('b', 100000))",
             "array_to_string(range(0, 1000000), repeat('x', 100000))",
             "array_to_string([range(0, 1000000)], repeat('x', 100000))",
+            "string_to_array(repeat('a', 10000000), NULL)",
+            "regexp_replace(repeat('a', 1000000), '', repeat('b', 100000), 'g')",
+            "generate_series(TIMESTAMP '1900-01-01', TIMESTAMP '2200-01-01', INTERVAL '1 second')",
+            "array_union(range(0, 3000000), [1])",
         ] {
             let error = run(500 << 20, &format!("SELECT {value}")).await.unwrap_err().to_string();
             assert!(error.contains(" would make ") && error.contains(" bytes"), "{value}: {error}");
@@ -325,6 +287,34 @@ mod tests {
         let rows = "SELECT sum(length(lpad(a::text, 100000, 'x'))) FROM unnest(range(1, 8000)) AS t(a)";
         let error = run(500 << 20, rows).await.unwrap_err().to_string();
         assert!(error.contains("lpad would make"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_one_row_would_take_too_long_for_is_not_begun() {
+        for value in [
+            "levenshtein(repeat('a', 20000), repeat('b', 20000))",
+            "array_has_all(range(0, 20000), range(20000, 40000))",
+            "array_has_any(range(0, 20000), range(20000, 40000))",
+            "btrim(repeat('a', 20000), repeat('b', 20000))",
+            "regexp_like('a', repeat('b', 100000))",
+        ] {
+            let ran = run(500 << 20, &format!("SELECT {value}")).await;
+            let Err(error) = ran else { panic!("{value} ran") };
+            let class = Classed::of(&error).map(|error| error.code);
+            assert!(class == Some("54000") && error.to_string().contains(" steps for one row"), "{value}: {error}");
+        }
+        assert!(run(500 << 20, "SELECT levenshtein(repeat('a', 3000), repeat('b', 3000))").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_may_be_large_and_is_not_is_done_in_parts() {
+        // Each row may become 2 MB, and all of them together more than there is.
+        let sql = "SELECT sum(length(replace(a::text || repeat('b', 20000), 'b' || (a % 7)::text, repeat('c', 200)))) \
+                   FROM unnest(range(0, 1000)) AS t(a)";
+        let ctx = SessionContext::new();
+        bound(&ctx, &budget(100 << 20)).unwrap();
+        let plain = SessionContext::new().sql(sql).await.unwrap().collect().await.unwrap();
+        assert_eq!(ctx.sql(sql).await.unwrap().collect().await.unwrap(), plain);
     }
 
     #[tokio::test]
@@ -349,6 +339,15 @@ mod tests {
             "concat('a', NULL, 7)",
             "concat_ws(', ', 'a', NULL, 'b')",
             "overlay('Txxxxas' PLACING 'hom' FROM 2 FOR 4)",
+            "string_to_array('a,b,,c', ',')",
+            "string_to_array('abc', NULL)",
+            "regexp_replace('banana', '(a)(n)', '\\2\\1', 'g')",
+            "levenshtein('kitten', 'sitting')",
+            "array_has_all([1, 2, 3], [3, 1])",
+            "arrays_overlap(['a'], ['b'])",
+            "array_union([1, 2], [2, 3])",
+            "btrim('xxaxx', 'x')",
+            "encode('ab', 'hex')",
         ] {
             let sql = format!("SELECT {value}::text AS v, a FROM unnest([1, 2]) AS t(a) ORDER BY a");
             let plain = SessionContext::new().sql(&sql).await.unwrap().collect().await.unwrap();

@@ -310,6 +310,9 @@ pub async fn register(ctx: &SessionContext, tables: &[Table]) -> anyhow::Result<
     Ok(())
 }
 
+/// Bytes of a message that are said.
+const LONGEST: usize = 8 << 10;
+
 /// What went wrong in DataFusion, without the layers that only pass it on, without words about its
 /// own structures and without secrets.
 pub fn message(error: &DataFusionError) -> String {
@@ -323,7 +326,8 @@ fn said(error: &DataFusionError) -> String {
         DataFusionError::NotImplemented(_) | DataFusionError::ResourcesExhausted(_) => root.strip_backtrace(),
         _ => root.message().split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().to_owned(),
     };
-    let mut text = text.as_str();
+    // A value may be in it, of any length.
+    let mut text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or(&text);
     for end in
         ["\n\tCandidate functions:", ", errors: Error during planning: ", "\nThis issue was likely caused by a bug"]
     {

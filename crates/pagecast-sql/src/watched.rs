@@ -18,18 +18,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr, Literal};
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
 };
@@ -42,22 +39,26 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionContext;
 use futures::{Stream, StreamExt};
 
+use crate::apart::{self, Apart};
 use crate::budget::{Budget, over};
 use crate::held::Held;
+use crate::lifted::Lift;
+use crate::long::{at_once, at_once_by, long_bytes, made_of_all, rows_at_once};
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
-
-/// Bytes of long values that a function is given at once: milliseconds of work for most.
-const LONG_BYTES: u64 = 4 << 20;
-/// The same where each value is compared with another, letter by letter.
-const PAIRED_BYTES: u64 = 64 << 10;
 
 /// Has the plans of a session watched. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let state = ctx.state_ref();
     let mut state = state.write();
+    let rules = state.physical_optimizers().iter().map(|rule| match rule.name() {
+        apart::OVER => Arc::new(Apart(Arc::clone(rule))) as _,
+        _ => Arc::clone(rule),
+    });
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
+        .with_optimizer_rule(Arc::new(Lift))
+        .with_physical_optimizer_rules(rules.collect())
         .with_physical_optimizer_rule(Arc::new(Watch { budget }))
         .build();
 }
@@ -75,7 +76,7 @@ impl PhysicalOptimizerRule for Watch {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
             let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
-            let plan = with_small_inputs(plan, &self.budget)?;
+            let plan = with_small_batches(plan, &self.budget)?;
             let enters = plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
             if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
@@ -140,7 +141,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX }) as _
+                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX, copies: 0 }) as _
             }
         }
     };
@@ -148,45 +149,18 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// The node over inputs that come in small batches where its functions may take long for a large
-/// one, or make much of it: nobody stops a function, and nobody counts what it makes before it is
-/// there.
-fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
-    if !plan.is::<ProjectionExec>() && !plan.is::<FilterExec>() && !plan.is::<AggregateExec>() {
+/// The node over an input that comes in small batches, where it works on long values.
+fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
+    let most = at_once_by(&plan)?;
+    if most == u64::MAX {
         return Ok(plan);
     }
-    let mut most = u64::MAX;
-    plan.apply_expressions(&mut |root| {
-        root.apply(|part| {
-            most = most.min(at_once(part.as_ref()));
-            Ok(TreeNodeRecursion::Continue)
-        })
-    })?;
-    let is_long = |field: &FieldRef| field.data_type().primitive_width().is_none();
-    if most == u64::MAX || !plan.children().iter().any(|input| input.schema().fields().iter().any(is_long)) {
-        return Ok(plan);
-    }
+    let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most }) as _
+        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most, copies }) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-}
-
-/// Bytes of values that an expression should be given at once.
-fn at_once(part: &dyn PhysicalExpr) -> u64 {
-    if let Some(function) = part.downcast_ref::<ScalarFunctionExpr>() {
-        // It takes the product of the lengths of two texts.
-        return if function.name().contains("levenshtein") { PAIRED_BYTES } else { LONG_BYTES };
-    }
-    let is_of_texts = |op: &Operator| {
-        use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
-        matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
-    };
-    match part.is::<LikeExpr>() || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(part.op())) {
-        true => LONG_BYTES,
-        false => u64::MAX,
-    }
 }
 
 /// Whether a node may make many batches of one that it is given.
@@ -201,12 +175,14 @@ fn makes_many_of_one(plan: &dyn ExecutionPlan) -> bool {
 
 /// The rows of a node, with pauses between them.
 #[derive(Debug)]
-struct WatchedExec {
+pub(crate) struct WatchedExec {
     plan: Arc<dyn ExecutionPlan>,
     budget: Budget,
     narrow: Option<Narrow>,
     /// Bytes of long values that come in one batch, but for one row.
     most: u64,
+    /// How often all of them are copied when the last one has come.
+    copies: u64,
 }
 
 /// How wide rows may be.
@@ -218,8 +194,12 @@ struct Narrow {
 }
 
 impl WatchedExec {
-    fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
-        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX })
+    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
+        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 })
+    }
+
+    pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::clone(&self.plan)
     }
 }
 
@@ -257,15 +237,26 @@ impl ExecutionPlan for WatchedExec {
         vec![true]
     }
 
+    /// Lets through what does not work on long values.
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema = self.plan.schema();
+        if projection.expr().iter().any(|column| at_once(&column.expr, &schema) < u64::MAX) {
+            return Ok(None);
+        }
+        let swapped = self.plan.try_swapping_with_projection(projection)?;
+        Ok(swapped.map(|plan| WatchedExec::over(plan, &self.budget) as _))
+    }
+
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone(), most: self.most }))
+        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
+        Ok(Arc::new(Self { plan, budget, narrow, most: self.most, copies: self.copies }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None }))
+        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None, copies: self.copies, gathered: 0 }))
     }
 }
 
@@ -276,19 +267,12 @@ struct Watched {
     most: u64,
     /// What is left of a batch, and how many rows of it come at once.
     rest: Option<(RecordBatch, usize)>,
+    copies: u64,
+    /// Bytes of long values that have come, where they are copied together.
+    gathered: u64,
 }
 
 impl Watched {
-    /// Rows of a batch that come at once.
-    fn at_once(&self, batch: &RecordBatch) -> usize {
-        let rows = batch.num_rows();
-        if self.most == u64::MAX || rows <= 1 {
-            return rows;
-        }
-        let parts = (long_bytes(batch) / self.most).saturating_add(1) as usize;
-        rows.div_ceil(parts).max(1)
-    }
-
     /// The next rows of a batch.
     fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
         if batch.num_rows() <= at_once {
@@ -297,6 +281,29 @@ impl Watched {
         let part = batch.slice(0, at_once);
         self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
         part
+    }
+
+    /// Fails if there is no room for the copies of all that has come.
+    fn gather(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.copies == 0 {
+            return Ok(());
+        }
+        self.gathered += long_bytes(batch);
+        match self.gathered > self.most {
+            true => self.budget.check(self.copies * self.gathered, "a window over long values"),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if one row is so long that there is no room for what a function may make of it.
+    fn check_row(&self, part: &RecordBatch) -> Result<()> {
+        if self.most == u64::MAX || part.num_rows() != 1 {
+            return Ok(());
+        }
+        match long_bytes(part) {
+            bytes if bytes > self.most => self.budget.check(2 * bytes, "a function of one row with long values"),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<()> {
@@ -311,18 +318,6 @@ impl Watched {
             false => Ok(()),
         }
     }
-}
-
-/// Bytes of values of which each may be long.
-fn long_bytes(batch: &RecordBatch) -> u64 {
-    let bytes = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Boolean => 0,
-        DataType::Utf8View => column.as_string_view().lengths().map(u64::from).sum(),
-        DataType::BinaryView => column.as_binary_view().lengths().map(u64::from).sum(),
-        kind if kind.primitive_width().is_some() => 0,
-        _ => column.to_data().get_slice_memory_size().unwrap_or(0) as u64,
-    });
-    bytes.sum()
 }
 
 /// Bytes of the longest value.
@@ -351,13 +346,16 @@ impl Stream for Watched {
         }
         if let Some((batch, at_once)) = self.rest.take() {
             self.budget.check(0, "")?;
-            return Poll::Ready(Some(Ok(self.part(batch, at_once))));
+            let part = self.part(batch, at_once);
+            return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
         }
         let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
         Poll::Ready(next.map(|batch| {
             self.check(&batch)?;
-            let at_once = self.at_once(&batch);
-            Ok(self.part(batch, at_once))
+            self.gather(&batch)?;
+            let at_once = rows_at_once(&batch, self.most);
+            let part = self.part(batch, at_once);
+            self.check_row(&part).map(|()| part)
         }))
     }
 }
@@ -464,6 +462,22 @@ mod tests {
             };
             let (few, many) = (batches_of(&stock).await, batches_of(&ours).await);
             assert!(few == 1 && many >= batches, "{sql}: {few}, {many}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_scan_leaves_functions_over_long_values_to_a_projection() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet").display().to_string();
+        let ctx = SessionContext::new();
+        install(&ctx, Budget::default());
+        let rows = "SELECT CAST(value AS VARCHAR) AS s, value AS n FROM range(10)";
+        ctx.sql(&format!("COPY ({rows}) TO '{path}'")).await.unwrap().collect().await.unwrap();
+        ctx.register_parquet("t", &path, Default::default()).await.unwrap();
+        for (list, stays) in [("upper(s)", true), ("s || 'x', n", true), ("n + 1", false), ("abs(n), s", false)] {
+            let plan = ctx.sql(&format!("SELECT {list} FROM t")).await.unwrap();
+            let plan = plan.create_physical_plan().await.unwrap();
+            assert_eq!(plan.is::<ProjectionExec>(), stays, "{list}: {plan:?}");
         }
     }
 

@@ -12,7 +12,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -23,6 +24,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedL
 use tokio::task::block_in_place;
 
 use crate::held::Held;
+use crate::long::{at_once, rows_at_once};
 use crate::order::{is_turn_over, leave_processor};
 
 /// The join with its filter watched, if it has one.
@@ -41,62 +43,85 @@ pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dy
 }
 
 fn watched(filter: &JoinFilter) -> JoinFilter {
-    let watched = Arc::new(Watched(Arc::clone(filter.expression())));
+    let expr = Arc::clone(filter.expression());
+    let most = at_once(&expr, filter.schema());
+    let watched = Arc::new(Watched { expr, most });
     JoinFilter::new(watched, filter.column_indices().to_vec(), Arc::clone(filter.schema()))
 }
 
 #[derive(Debug, Eq)]
-struct Watched(Arc<dyn PhysicalExpr>);
+struct Watched {
+    expr: Arc<dyn PhysicalExpr>,
+    /// Bytes of long values that it is given at once.
+    most: u64,
+}
+
+impl Watched {
+    fn of_part(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        Held::check_current()?;
+        if !is_turn_over() {
+            return self.expr.evaluate(batch);
+        }
+        leave_processor();
+        block_in_place(|| self.expr.evaluate(batch))
+    }
+}
 
 impl PartialEq for Watched {
     fn eq(&self, other: &Self) -> bool {
-        self.0.eq(&other.0)
+        self.expr.eq(&other.expr)
     }
 }
 
 impl Hash for Watched {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        self.expr.hash(state);
     }
 }
 
 impl fmt::Display for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.expr.fmt(f)
     }
 }
 
 impl PhysicalExpr for Watched {
     fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.0.data_type(schema)
+        self.expr.data_type(schema)
     }
 
     fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.0.nullable(schema)
+        self.expr.nullable(schema)
     }
 
     fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.0.return_field(schema)
+        self.expr.return_field(schema)
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        Held::check_current()?;
-        if !is_turn_over() {
-            return self.0.evaluate(batch);
+        let (rows, at_once) = (batch.num_rows(), rows_at_once(batch, self.most));
+        if rows <= at_once {
+            return self.of_part(batch);
         }
-        leave_processor();
-        block_in_place(|| self.0.evaluate(batch))
+        let part = |from: usize| {
+            let part = batch.slice(from, at_once.min(rows - from));
+            self.of_part(&part)?.into_array(part.num_rows())
+        };
+        let parts = (0..rows).step_by(at_once).map(part).collect::<Result<Vec<_>>>()?;
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.0]
+        vec![&self.expr]
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Arc::new(Self(children.pop().unwrap_or_else(|| Arc::clone(&self.0)))))
+        let expr = children.pop().unwrap_or_else(|| Arc::clone(&self.expr));
+        Ok(Arc::new(Self { expr, most: self.most }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_sql(f)
+        self.expr.fmt_sql(f)
     }
 }

@@ -22,6 +22,8 @@ mod session;
 mod shares;
 mod spill;
 mod tpch;
+#[cfg(target_os = "linux")]
+mod wide;
 mod wire;
 
 use std::io::{BufRead, BufReader, Read};
