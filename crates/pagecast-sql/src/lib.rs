@@ -34,7 +34,6 @@ mod schemas;
 pub mod semantics;
 pub mod shape;
 mod shown;
-mod spill;
 pub mod statements;
 pub mod stores;
 pub mod summary;
