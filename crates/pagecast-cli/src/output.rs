@@ -1,15 +1,14 @@
 //! What verbs write: result files; and the flags of every measuring verb.
 
-use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use pagecast::files::WholeFile;
 pub(crate) use pagecast_sim::report::text::Table;
 #[cfg(feature = "sql")]
 pub(crate) use pagecast_sim::report::text::{harmless, printable};
-use tempfile::NamedTempFile;
 
 use crate::failure::usage;
 
@@ -38,95 +37,53 @@ impl OutputArgs {
 /// Fails if the file that `flag` names could not be written; changes nothing.
 pub(crate) fn check_writable(flag: &str, path: Option<&Path>) -> anyhow::Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let refused = |what: &dyn fmt::Display| usage(format!("{flag}: cannot write {}: {what}", path.display()));
-    match Place::of(path).map_err(|error| refused(&error))? {
-        // What is there may be opened, but a pipe only when somebody reads it.
-        Place::File(file) => File::options().write(true).open(file).map(drop).map_err(|error| refused(&error)),
-        Place::New(file) => tempfile::tempfile_in(folder_of(&file)).map(drop).map_err(|error| refused(&error)),
-        Place::Pipe(_) | Place::Stdout => Ok(()),
-    }
+    let opened = Place::of(path).and_then(|place| match place {
+        Place::File => open_beside(path).map(drop),
+        // A pipe can be opened only when somebody reads it.
+        Place::Pipe | Place::Stdout => Ok(()),
+    });
+    opened.map_err(|error| usage(format!("{flag}: {error}")))
 }
 
 /// Writes `contents` to `path`: a file never has half of it, unless its folder takes no other one
 /// beside it.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    let write = || -> io::Result<()> {
-        let mut file = ResultFile::create(path)?;
-        file.write_all(contents)?;
-        file.finish()
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let mut file = ResultFile::create(path)?;
+    file.write_all(contents)?;
+    Ok(file.finish()?)
 }
 
 /// What a path leads to, through symbolic links.
 enum Place {
-    /// A regular file.
-    File(PathBuf),
-    /// Nothing yet.
-    New(PathBuf),
+    /// A regular file, or nothing yet.
+    File,
     /// A pipe, a terminal, `/dev/null`: it takes what is written, and is never replaced.
-    Pipe(PathBuf),
+    Pipe,
     /// What standard output is. Opened again, a file would begin anew and lose what is printed.
     Stdout,
 }
 
 impl Place {
     fn of(path: &Path) -> io::Result<Self> {
-        let refused = |what: &str| Err(io::Error::other(format!("it is {what}, not a file")));
+        let refused = |what| Err(failed(path, &io::Error::other(format!("it is {what}, not a file"))));
         match path.metadata() {
-            Ok(found) if is_stdout(&found) => Ok(Self::Stdout),
-            Ok(found) if found.is_file() => Ok(Self::File(path.canonicalize()?)),
+            Ok(found) if is("/dev/stdout", &found) && !is("/dev/null", &found) => Ok(Self::Stdout),
             Ok(found) if found.is_dir() => refused("a folder"),
-            Ok(found) => match special(&found) {
-                None => Ok(Self::Pipe(path.to_owned())),
-                Some(what) => refused(what),
-            },
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match path.read_link() {
-                // A link to nothing yet.
-                Ok(target) => Self::of(&folder_of(path).join(target)),
-                Err(_) => Ok(Self::New(path.to_owned())),
-            },
-            Err(error) => Err(error),
+            Ok(found) if found.file_type().is_block_device() => refused("a disk"),
+            Ok(found) if found.file_type().is_socket() => refused("a socket"),
+            Ok(found) if !found.is_file() => Ok(Self::Pipe),
+            // What fails is told by who begins the file.
+            Ok(_) | Err(_) => Ok(Self::File),
         }
     }
 }
 
-#[cfg(unix)]
-fn is_stdout(found: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let stdout = std::fs::metadata("/dev/stdout");
-    // `/dev/null` is there for everybody to open.
-    !is_null(found) && stdout.is_ok_and(|stdout| (stdout.dev(), stdout.ino()) == (found.dev(), found.ino()))
+fn is(name: &str, found: &Metadata) -> bool {
+    std::fs::metadata(name).is_ok_and(|named| (named.dev(), named.ino()) == (found.dev(), found.ino()))
 }
 
-#[cfg(unix)]
-fn is_null(found: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/dev/null").is_ok_and(|null| (null.dev(), null.ino()) == (found.dev(), found.ino()))
-}
-
-/// What is neither a file nor something to write into.
-#[cfg(unix)]
-fn special(found: &Metadata) -> Option<&'static str> {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = found.file_type();
-    if kind.is_block_device() {
-        Some("a disk")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        None
-    }
-}
-
-#[cfg(not(unix))]
-fn is_stdout(_found: &Metadata) -> bool {
-    false
-}
-
-#[cfg(not(unix))]
-fn special(_found: &Metadata) -> Option<&'static str> {
-    Some("something else")
+fn failed(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 
 /// A result on its way to where a path leads. Dropped before it is finished, it leaves a file as it
@@ -134,33 +91,32 @@ fn special(_found: &Metadata) -> Option<&'static str> {
 #[derive(Debug)]
 pub(crate) enum ResultFile {
     /// Takes the place of a file, or becomes one.
-    Beside(NamedTempFile, PathBuf),
+    Beside(WholeFile),
     /// Goes into what is there as it comes.
-    Into(File),
+    Into(File, PathBuf),
     Stdout,
+}
+
+/// A file in a folder that is not the user's to change is still the user's to write.
+fn open_beside(path: &Path) -> io::Result<ResultFile> {
+    WholeFile::create(path).map(ResultFile::Beside).or_else(|error| {
+        let old = (error.kind() == io::ErrorKind::PermissionDenied).then(|| File::options().write(true).open(path));
+        old.and_then(Result::ok).map(|old| ResultFile::Into(old, path.to_owned())).ok_or(error)
+    })
 }
 
 impl ResultFile {
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let named = |error| failed(path, &error);
         match Place::of(path)? {
             Place::Stdout => Ok(Self::Stdout),
-            Place::Pipe(path) => Ok(Self::Into(File::options().write(true).open(path)?)),
-            Place::New(path) => {
-                let file = NamedTempFile::new_in(folder_of(&path))?;
-                make_readable(file.as_file())?;
-                Ok(Self::Beside(file, path))
-            }
-            Place::File(path) => {
-                let old = File::options().write(true).open(&path)?;
-                match NamedTempFile::new_in(folder_of(&path)) {
-                    Ok(file) => {
-                        file.as_file().set_permissions(old.metadata()?.permissions())?;
-                        Ok(Self::Beside(file, path))
-                    }
-                    // A file in a folder that is not the user's to change is still the user's to
-                    // write.
-                    Err(_) => old.set_len(0).map(|()| Self::Into(old)),
+            Place::Pipe => Ok(Self::Into(File::options().write(true).open(path).map_err(named)?, path.to_owned())),
+            Place::File => {
+                let file = open_beside(path)?;
+                if let Self::Into(old, _) = &file {
+                    old.set_len(0).map_err(named)?;
                 }
+                Ok(file)
             }
         }
     }
@@ -168,8 +124,8 @@ impl ResultFile {
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         match self {
-            Self::Beside(file, path) => file.persist(path).map(drop).map_err(|error| error.error),
-            Self::Into(_) | Self::Stdout => Ok(()),
+            Self::Beside(file) => WholeFile::finish(&[file]),
+            Self::Into(..) | Self::Stdout => Ok(()),
         }
     }
 }
@@ -177,41 +133,28 @@ impl ResultFile {
 impl Write for ResultFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Beside(file, _) => file.write(bytes),
-            Self::Into(file) => file.write(bytes),
+            Self::Beside(file) => file.write(bytes),
+            Self::Into(file, path) => file.write(bytes).map_err(|error| failed(path, &error)),
             Self::Stdout => io::stdout().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Beside(file, _) => file.flush(),
-            Self::Into(file) => file.flush(),
             Self::Stdout => io::stdout().flush(),
+            Self::Beside(_) | Self::Into(..) => Ok(()),
         }
     }
-}
-
-/// Temporary files are private; a result is for whoever may read the folder.
-#[cfg(unix)]
-fn make_readable(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn make_readable(_file: &File) -> io::Result<()> {
-    Ok(())
-}
-
-/// The folder that `path` lies in.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+
+    use pagecast::files::faults::{Plan, Planned};
+
     use super::*;
 
     #[test]
@@ -224,69 +167,93 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    #[cfg(unix)]
-    mod unix {
-        use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
-        use std::process::Command;
+    #[test]
+    fn links_are_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("real")).unwrap();
+        std::fs::write(path("real/there"), b"old").unwrap();
+        std::fs::set_permissions(path("real/there"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        for (link, target) in [("link", "real/there"), ("dangling", "real/later"), ("twice", "dangling")] {
+            symlink(target, path(link)).unwrap();
+            check_writable("--json", Some(&path(link))).unwrap();
+            write_whole(&path(link), link.as_bytes()).unwrap();
+            assert!(path(link).is_symlink());
+            assert_eq!(std::fs::read(path(link)).unwrap(), link.as_bytes());
+        }
+        assert_eq!(path("real/there").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(path("real")).unwrap().count(), 2);
+    }
 
-        use super::*;
+    #[test]
+    fn a_pipe_is_written_into() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        check_writable("--json", Some(&path)).unwrap();
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        write_whole(&path, b"results").unwrap();
+        assert_eq!(reader.join().unwrap(), b"results");
+        assert!(path.metadata().unwrap().file_type().is_fifo());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
-        #[test]
-        fn links_are_written_through() {
-            let folder = tempfile::tempdir().unwrap();
-            let path = |name: &str| folder.path().join(name);
-            std::fs::create_dir(path("real")).unwrap();
-            std::fs::write(path("real/there"), b"old").unwrap();
-            std::fs::set_permissions(path("real/there"), std::fs::Permissions::from_mode(0o600)).unwrap();
-            for (link, target) in [("link", "real/there"), ("dangling", "real/later"), ("twice", "dangling")] {
-                symlink(target, path(link)).unwrap();
-                check_writable("--json", Some(&path(link))).unwrap();
-                write_whole(&path(link), link.as_bytes()).unwrap();
-                assert!(path(link).is_symlink());
-                assert_eq!(std::fs::read(path(link)).unwrap(), link.as_bytes());
+    #[test]
+    fn devices_stay_devices() {
+        write_whole(Path::new("/dev/null"), b"results").unwrap();
+        assert!(Path::new("/dev/null").metadata().unwrap().file_type().is_char_device());
+    }
+
+    #[test]
+    fn what_takes_no_result_is_refused_before_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for (path, words) in [
+            (folder.path(), "folder"),
+            (&socket, "socket"),
+            (Path::new("/no/such/x"), "/no/such/x"),
+            (Path::new("/proc/x"), "/proc/x"),
+        ] {
+            let error = check_writable("--json", Some(path)).unwrap_err().to_string();
+            assert!(error.starts_with("--json: cannot write ") && error.contains(words), "{error}");
+            assert!(write_whole(path, b"results").is_err());
+        }
+        assert!(socket.metadata().unwrap().file_type().is_socket());
+    }
+
+    #[test]
+    fn whichever_call_fails_a_result_is_there_whole_or_not_at_all() {
+        let contents = vec![b'n'; 1 << 20];
+        for (how, old) in [Planned::Nothing, Planned::All].into_iter().flat_map(|how| [(how, true), (how, false)]) {
+            for call in 0.. {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("out.json");
+                if old {
+                    std::fs::write(&path, b"old").unwrap();
+                }
+                let plan = Plan::new(folder.path(), call, how);
+                let done = write_whole(&path, &contents);
+                let Some(what) = plan.failed() else {
+                    done.unwrap();
+                    assert!(call > 5);
+                    break;
+                };
+                let found = std::fs::read(&path).ok();
+                let is_whole = found.as_ref() == Some(&contents);
+                assert!(is_whole || found == old.then(|| b"old".to_vec()), "{what}");
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), usize::from(found.is_some()), "{what}");
+                match done {
+                    Ok(()) => assert!(is_whole && what == "removing it"),
+                    Err(error) => {
+                        let error = error.to_string();
+                        assert!(error.starts_with("cannot write ") && error.contains("out.json: "), "{error}");
+                    }
+                }
             }
-            assert_eq!(path("real/there").metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            assert_eq!(std::fs::read_dir(path("real")).unwrap().count(), 2);
-        }
-
-        #[test]
-        fn a_pipe_is_written_into() {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("pipe");
-            assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-            check_writable("--json", Some(&path)).unwrap();
-            let reader = std::thread::spawn({
-                let path = path.clone();
-                move || std::fs::read(path).unwrap()
-            });
-            write_whole(&path, b"results").unwrap();
-            assert_eq!(reader.join().unwrap(), b"results");
-            assert!(path.metadata().unwrap().file_type().is_fifo());
-            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        }
-
-        #[test]
-        fn devices_stay_devices() {
-            write_whole(Path::new("/dev/null"), b"results").unwrap();
-            assert!(Path::new("/dev/null").metadata().unwrap().file_type().is_char_device());
-        }
-
-        #[test]
-        fn what_takes_no_result_is_refused_before_the_run() {
-            let folder = tempfile::tempdir().unwrap();
-            let socket = folder.path().join("socket");
-            let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-            for (path, words) in [
-                (folder.path(), "folder"),
-                (&socket, "socket"),
-                (Path::new("/no/such/x"), "/no/such/x"),
-                (Path::new("/proc/x"), "/proc/x"),
-            ] {
-                let error = check_writable("--json", Some(path)).unwrap_err().to_string();
-                assert!(error.starts_with("--json: cannot write ") && error.contains(words), "{error}");
-                assert!(write_whole(path, b"results").is_err());
-            }
-            assert!(socket.metadata().unwrap().file_type().is_socket());
         }
     }
 }

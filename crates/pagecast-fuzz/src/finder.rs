@@ -330,7 +330,7 @@ impl<'a> Round<'a> {
         eprintln!("round {}: {kind}: {whose}: {what}\n  {}", self.seed, case.sql());
         let small = case.smallest(options.shrinking, self.peers).await?;
         let path = options.folder.join(format!("{}-{}.json", self.seed, report.differences));
-        fs::write(&path, serde_json::to_string_pretty(&small)?)?;
+        pagecast::files::write(&path, serde_json::to_string_pretty(&small)?.as_bytes())?;
         eprintln!("  smaller: {}\n  by its looks: {}", small.statement.sql(), small.kind());
         eprintln!("  again: make fuzz-sql ARGS='--case {}'", path.display());
         report.kept.push(path);

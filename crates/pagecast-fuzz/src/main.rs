@@ -74,7 +74,7 @@ async fn main() -> Result<ExitCode> {
     let json = serde_json::to_string_pretty(&report.json())?;
     println!("{json}");
     if let Some(path) = &args.json {
-        fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+        pagecast::files::write(path, json.as_bytes())?;
     }
     Ok(if report.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

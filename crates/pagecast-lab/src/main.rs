@@ -70,7 +70,7 @@ fn run(cli: Cli) -> Result<(), String> {
     };
     let Some(path) = cli.json else { return Ok(()) };
     measured["arguments"] = arguments(std::env::args().skip(1)).into();
-    std::fs::write(&path, format!("{measured:#}\n")).map_err(|e| format!("{}: {e}", path.display()))
+    pagecast::files::write(&path, format!("{measured:#}\n").as_bytes()).map_err(|e| e.to_string())
 }
 
 /// What the verb was told, without the file that is written: `--only cells --seed 2`. A result says

@@ -9,6 +9,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use pagecast::files::Owned;
 use pagecast::storage::MeteredStore;
 use pagecast::{FlashOptions, Pool, PoolError, PoolOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
@@ -25,7 +26,6 @@ use crate::place::Place;
 use crate::reading::Reading;
 use crate::results;
 use crate::semantics;
-use crate::spill::Spill;
 use crate::stores::{OnDemand, Source};
 use crate::tables::{self, Closed, Found, Table};
 use crate::watched;
@@ -33,6 +33,8 @@ use crate::whole_files;
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
+/// What does not fit the memory limit goes into a folder of this name, one for each engine.
+const SPILL: &str = "pagecast-spill-";
 /// Those that hold the most memory are named where there is too little.
 const NAMED: NonZeroUsize = NonZeroUsize::new(5).unwrap();
 
@@ -105,7 +107,7 @@ impl Engine {
         }
         let mut config = semantics::configured(config.with_information_schema(true));
         // Without a folder of its own, whoever needs one is told why there is none.
-        if let Ok(spill) = Spill::new(&std::env::temp_dir()) {
+        if let Ok(spill) = Owned::folder(&std::env::temp_dir(), SPILL) {
             let folders = DiskManagerMode::Directories(vec![spill.path().to_owned()]);
             runtime = runtime.with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders));
             // The session has it for as long as it may write there.

@@ -38,7 +38,6 @@ pub mod semantics;
 pub mod shape;
 mod shown;
 mod sizes;
-mod spill;
 pub mod statements;
 pub mod stores;
 pub mod summary;

@@ -17,6 +17,7 @@
 //! | `stats` | what is counted |
 //! | `seal` | what a page says of itself on storage |
 //! | `error` | what can go wrong |
+//! | [`files`] | files that are there whole or not at all |
 //! | `blocking` | a future awaited by a thread |
 //! | [`storage`] | where pages come from: local files, io_uring (unsafe), objects, declared speed, memory, faults |
 //! | `buffer` | memory for direct requests |
@@ -49,6 +50,7 @@ mod cache;
 mod cooperation;
 mod engine;
 mod error;
+pub mod files;
 mod flash;
 #[allow(unsafe_code)]
 mod frame_memory;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use pagecast::files::Owned;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
@@ -23,9 +24,11 @@ pub(super) fn folder(name: &str, fill: impl FnOnce(&Path) -> anyhow::Result<()>)
         fs::create_dir_all(&cache)?;
         // Renamed only when complete, so that a run that is killed leaves nothing that looks like
         // data.
-        let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&cache)?;
-        fill(unfinished.path())?;
-        match fs::rename(unfinished.path(), &folder) {
+        let unfinished = Owned::folder(&cache, "unfinished-")?;
+        let filled = unfinished.path().join(name);
+        fs::create_dir(&filled)?;
+        fill(&filled)?;
+        match fs::rename(&filled, &folder) {
             // Another process was faster; its files are equal to ours.
             Err(_) if folder.is_dir() => Ok(()),
             renamed => Ok(renamed?),

@@ -1,19 +1,13 @@
 //! Where results go, and as what: to the screen or into a file, in one of the formats.
 
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufWriter;
+use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 
 use super::results::Format;
 use super::screen::{Screen, Sink};
 use crate::output::{ResultFile, check_writable};
-
-/// A file on its way. Dropped, it leaves what was there before.
-struct Target {
-    path: PathBuf,
-    file: BufWriter<ResultFile>,
-}
 
 /// Where results go, and as what.
 pub(super) struct Destination {
@@ -21,7 +15,8 @@ pub(super) struct Destination {
     pub(super) format: Format,
     /// The text of NULL, if not the format's own.
     pub(super) null: Option<String>,
-    target: Option<Target>,
+    /// A file on its way. Dropped, it leaves what was there before.
+    target: Option<BufWriter<ResultFile>>,
     /// A grid again when records are no longer wanted.
     other: Format,
 }
@@ -36,16 +31,14 @@ impl Destination {
         self.finish()?;
         let Some(path) = path else { return Ok(()) };
         check_writable("--output", Some(path))?;
-        let file = ResultFile::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        self.target = Some(Target { path: path.to_owned(), file: BufWriter::with_capacity(1 << 16, file) });
+        self.target = Some(BufWriter::with_capacity(1 << 16, ResultFile::create(path)?));
         Ok(())
     }
 
     /// Makes the file what was written, if there is one.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
-        let Some(Target { path, mut file }) = self.target.take() else { return Ok(()) };
-        let done = file.flush().and_then(|()| file.into_inner().map_err(|error| error.into_error())?.finish());
-        done.with_context(|| format!("cannot write {}", path.display()))
+        let Some(file) = self.target.take() else { return Ok(()) };
+        Ok(file.into_inner().map_err(|error| error.into_error())?.finish()?)
     }
 
     /// Writes results as `format` from now on.
@@ -84,7 +77,7 @@ impl Destination {
     /// Where one result is written.
     pub(super) fn sink(&mut self) -> Sink<'_> {
         match &mut self.target {
-            Some(target) => Sink::File(&mut target.file),
+            Some(file) => Sink::File(file),
             None => self.screen.sink(),
         }
     }

@@ -186,22 +186,21 @@ impl Counted<'_> {
 
 /// Writes `source` whole or not at all; says how much, and what the format cannot hold.
 fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) -> anyhow::Result<String> {
-    let cannot = || format!("cannot write {}", path.display());
-    let file = ResultFile::create(path).with_context(cannot)?;
+    let file = ResultFile::create(path)?;
     let (compression, _) = Compression::told_from(path);
-    let mut out = BufWriter::with_capacity(1 << 18, compression.around(file).with_context(cannot)?);
+    let mut out = BufWriter::with_capacity(1 << 18, compression.around(file)?);
     let mut source = Counted { source, writes: 0, tuples: 0, others: 0 };
     let written = match format {
         Format::Columnar => {
-            let mut writer = ColumnarWriter::new(out, origin).with_context(cannot)?;
+            let mut writer = ColumnarWriter::new(out, origin)?;
             let records = writer.push_all(&mut source)?;
-            out = writer.finish().with_context(cannot)?;
+            out = writer.finish()?;
             format!("{records} records")
         }
         Format::OracleGeneral => {
             let trace = Trace::load("", &mut source)?;
             let pages: Vec<_> = trace.requests().iter().map(|&number| trace.pages()[number as usize]).collect();
-            write_oracle_general(&pages, &mut out).with_context(cannot)?;
+            write_oracle_general(&pages, &mut out)?;
             source.told(pages.len() as u64, format)
         }
         _ => {
@@ -209,8 +208,8 @@ fn write(source: &mut dyn Source, origin: &str, format: &Format, path: &Path) ->
             source.told(requests, format)
         }
     };
-    let compressed = out.into_inner().map_err(std::io::IntoInnerError::into_error).with_context(cannot)?;
-    compressed.finish().and_then(ResultFile::finish).with_context(cannot)?;
+    let compressed = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    compressed.finish().and_then(ResultFile::finish)?;
     Ok(written)
 }
 

@@ -11,6 +11,7 @@ mod shape;
 mod shell;
 mod sql;
 mod stores;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

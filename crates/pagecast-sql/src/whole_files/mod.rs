@@ -5,7 +5,6 @@
 //! gave files up). So what COPY and INSERT write goes to a store of theirs, which keeps it beside
 //! until all rows are written. An error, Ctrl-C or a timeout leave what was there as it was.
 
-mod beside;
 mod staging;
 
 use std::sync::Arc;
@@ -110,7 +109,8 @@ impl ExecutionPlan for WholeFilesExec {
         let counts = self.plan.execute(partition, Arc::new(context))?;
         let schema = counts.schema();
         let whole = async move {
-            let counts: Vec<_> = counts.try_collect().await?;
+            let counts: Result<Vec<_>> = counts.try_collect().await;
+            let counts = counts.map_err(|error| staging.failure().map_or(error, DataFusionError::from))?;
             staging.commit().await?;
             Ok::<_, DataFusionError>(stream::iter(counts.into_iter().map(Ok)))
         };
@@ -121,8 +121,11 @@ impl ExecutionPlan for WholeFilesExec {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
+
+    use pagecast::files::faults::{Plan, Planned};
 
     use super::*;
 
@@ -194,5 +197,115 @@ mod tests {
         until(|| names(folder.path()).is_empty()).await;
         run(&parts(70_000)).await.unwrap();
         assert_eq!(names(&folder.path().join("parts")), ["k=0", "k=1", "k=2"]);
+    }
+
+    /// All files beneath a folder, by their paths in it.
+    fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for name in names(folder) {
+            let path = folder.join(&name);
+            if path.is_dir() {
+                // A folder without a file is a thing that was left, too.
+                let inside = files(&path);
+                assert!(!inside.is_empty(), "{}", path.display());
+                found.extend(inside.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+            } else {
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+        found
+    }
+
+    /// Has each call of the file system fail in turn that the statement makes beneath a folder,
+    /// which is as `fill` makes it. Each file there is as it was or as it becomes, and no other is.
+    async fn fail_at_each_call(fill: impl Fn(&Path), statement: impl Fn(&Path) -> Vec<String>, how: Planned) {
+        // The names of an INSERT's files are never the same: its rows are compared, whole files.
+        let filled = |folder: &Path| {
+            fill(folder);
+            (files(folder), statement(folder))
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (_, sql) = filled(folder.path());
+        run_all(&sql).await.unwrap();
+        let whole = files(folder.path());
+        for call in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let (old, sql) = filled(folder.path());
+            let plan = Plan::new(folder.path(), call, how);
+            let done = run_all(&sql).await;
+            let Some(what) = plan.failed() else {
+                done.unwrap();
+                assert_eq!(files(folder.path()).len(), whole.len());
+                assert!(call > 5, "{sql:?}");
+                return;
+            };
+            let is_left = || done.is_err() && names(folder.path()).iter().any(|name| name.starts_with(".pagecast"));
+            until(|| !is_left()).await;
+            for (name, bytes) in &files(folder.path()) {
+                let is_new = whole.get(name).is_some_and(|new| new == bytes)
+                    || !whole.contains_key(name) && whole.values().any(|new| new == bytes);
+                assert!(is_new || old.get(name) == Some(bytes), "{what} of {sql:?}: {name}");
+            }
+            let found = files(folder.path());
+            assert!(old.keys().all(|name| found.contains_key(name)), "{what} of {sql:?}: a file is gone");
+            match done {
+                // Nobody hears of a removal that fails: in its place it is another file.
+                Ok(()) => assert_eq!(what, "removing it"),
+                Err(error) => {
+                    let error = error.to_string();
+                    let folder = folder.path().to_str().unwrap();
+                    assert!(error.contains("cannot write ") && error.contains(folder), "{what}: {error}");
+                    assert!(error.contains("as planned"), "{what}: {error}");
+                }
+            }
+        }
+    }
+
+    async fn run_all(statements: &[String]) -> Result<()> {
+        let ctx = SessionContext::new();
+        install(&ctx);
+        for sql in statements {
+            ctx.sql(sql).await?.collect().await?;
+        }
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn whichever_call_fails_copy_leaves_old_files_or_whole_ones() {
+        for (kind, how) in ["csv", "json", "parquet", "arrow"]
+            .into_iter()
+            .flat_map(|kind| [(kind, Planned::Nothing), (kind, Planned::All)])
+        {
+            let copy = |folder: &Path| {
+                let path = folder.join("new/target").with_extension(kind);
+                vec![format!("COPY (SELECT value, repeat('x', 99) FROM range(9000)) TO '{}'", path.display())]
+            };
+            fail_at_each_call(|_| {}, copy, how).await;
+            let old = |folder: &Path| {
+                fs::create_dir(folder.join("new")).unwrap();
+                fs::write(folder.join("new/target").with_extension(kind), "old").unwrap();
+            };
+            fail_at_each_call(old, copy, how).await;
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn whichever_call_fails_parts_and_inserts_are_whole() {
+        for how in [Planned::Nothing, Planned::All] {
+            let parts = |folder: &Path| {
+                let path = folder.join("parts");
+                let rows = "SELECT value, value % 2 AS k FROM range(10)";
+                vec![format!("COPY ({rows}) TO '{}' STORED AS CSV PARTITIONED BY (k)", path.display())]
+            };
+            fail_at_each_call(|_| {}, parts, how).await;
+            let insert = |folder: &Path| {
+                let path = folder.display();
+                vec![
+                    format!("CREATE EXTERNAL TABLE t (v BIGINT) STORED AS CSV LOCATION '{path}/'"),
+                    "INSERT INTO t SELECT value FROM range(10)".to_owned(),
+                ]
+            };
+            fail_at_each_call(|folder| fs::write(folder.join("old.csv"), "v\n1\n").unwrap(), insert, how).await;
+        }
     }
 }

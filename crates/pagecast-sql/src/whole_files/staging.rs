@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::mem;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,11 +16,10 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
+use pagecast::files::{NewFolders, WholeFile};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use url::Url;
-
-use super::beside::{Beside, Made};
 
 /// Bytes of small objects that wait in memory. More of them go to their store at once, as parts.
 const MOST_BYTES: usize = 64 << 20;
@@ -31,17 +29,20 @@ const MOST_BYTES: usize = 64 << 20;
 pub(super) struct Staging {
     inner: Arc<dyn ObjectStoreRegistry>,
     written: Arc<Mutex<Written>>,
-    made: Made,
+    folders: NewFolders,
 }
 
 #[derive(Debug, Default)]
 struct Written {
-    files: Vec<Arc<Beside>>,
+    files: Vec<Arc<WholeFile>>,
     /// Objects of which all parts are there, and those that were given up before.
     whole: Vec<Box<dyn MultipartUpload>>,
     parts: Vec<Box<dyn MultipartUpload>>,
     small: Vec<(Arc<dyn ObjectStore>, Path, PutPayload, PutOptions)>,
     bytes: usize,
+    /// What failed first. DataFusion 55 says instead, where the last rows are written, that it has
+    /// a bug.
+    failure: Option<Error>,
 }
 
 impl Staging {
@@ -49,16 +50,16 @@ impl Staging {
         Self {
             inner: Arc::clone(&context.runtime_env().object_store_registry),
             written: Arc::default(),
-            made: Made::default(),
+            folders: NewFolders::default(),
         }
     }
 
-    /// Puts everything in its place, one after the other. Where that fails, what is not in its
-    /// place yet stays as it was.
+    /// Puts everything in its place: files together, objects one after the other. Where that
+    /// fails, what is not in its place yet stays as it was.
     pub(super) async fn commit(&self) -> Result<()> {
         let files = mem::take(&mut self.written.lock().files);
-        for file in files {
-            blocking(move || file.finish()).await?;
+        if !files.is_empty() {
+            blocking(move || WholeFile::finish(&files)).await?;
         }
         while let Some(mut upload) = self.next_upload() {
             upload.complete().await?;
@@ -68,6 +69,11 @@ impl Staging {
             store.put_opts(&location, payload, options).await?;
         }
         Ok(())
+    }
+
+    /// What failed first, of what was written.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.written.lock().failure.take()
     }
 
     fn next_upload(&self) -> Option<Box<dyn MultipartUpload>> {
@@ -102,8 +108,8 @@ impl ObjectStoreRegistry for Staging {
 
     fn get_store(&self, url: &Url) -> datafusion::common::Result<Arc<dyn ObjectStore>> {
         let store = self.inner.get_store(url)?;
-        let (written, made) = (Arc::clone(&self.written), Arc::clone(&self.made));
-        Ok(Arc::new(Staged { store, is_local: url.scheme() == "file", written, made }))
+        let (written, folders) = (Arc::clone(&self.written), self.folders.clone());
+        Ok(Arc::new(Staged { store, is_local: url.scheme() == "file", written, folders }))
     }
 }
 
@@ -113,7 +119,7 @@ struct Staged {
     store: Arc<dyn ObjectStore>,
     is_local: bool,
     written: Arc<Mutex<Written>>,
-    made: Made,
+    folders: NewFolders,
 }
 
 impl fmt::Display for Staged {
@@ -125,9 +131,9 @@ impl fmt::Display for Staged {
 impl Staged {
     async fn file(&self, location: &Path) -> Result<File> {
         let path = LocalFileSystem::new().path_to_filesystem(location)?;
-        let (named, made) = (path.clone(), Arc::clone(&self.made));
-        let file = blocking(move || Beside::new(&path, &made).map_err(|error| of_file(&path, &error)));
-        Ok(File { file: Arc::new(file.await?), path: named, offset: 0, written: Arc::clone(&self.written) })
+        let folders = self.folders.clone();
+        let file = blocking(move || WholeFile::create_in(&path, &folders)).await;
+        Ok(File { file: Arc::new(noted(&self.written, file)?), offset: 0, written: Arc::clone(&self.written) })
     }
 }
 
@@ -163,8 +169,8 @@ impl ObjectStore for Staged {
         if self.is_local {
             return Ok(Box::new(self.file(at).await?));
         }
-        let upload = Some(self.store.put_multipart_opts(at, options).await?);
-        Ok(Box::new(Upload { upload, written: Arc::clone(&self.written) }))
+        let upload = noted(&self.written, self.store.put_multipart_opts(at, options).await)?;
+        Ok(Box::new(Upload { upload: Some(upload), written: Arc::clone(&self.written) }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -203,8 +209,9 @@ struct Upload {
 #[async_trait]
 impl MultipartUpload for Upload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let written = Arc::clone(&self.written);
         match &mut self.upload {
-            Some(upload) => upload.put_part(data),
+            Some(upload) => upload.put_part(data).map(move |put| noted(&written, put)).boxed(),
             None => async { Err(failed("a part of an object that is complete".into())) }.boxed(),
         }
     }
@@ -231,8 +238,7 @@ impl Drop for Upload {
 /// A file on its way.
 #[derive(Debug)]
 struct File {
-    file: Arc<Beside>,
-    path: PathBuf,
+    file: Arc<WholeFile>,
     offset: u64,
     written: Arc<Mutex<Written>>,
 }
@@ -240,16 +246,17 @@ struct File {
 #[async_trait]
 impl MultipartUpload for File {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let (file, path, mut offset) = (Arc::clone(&self.file), self.path.clone(), self.offset);
+        let (file, mut offset) = (Arc::clone(&self.file), self.offset);
         self.offset += data.content_length() as u64;
         let write = move || {
             for bytes in &data {
-                file.write_at(bytes, offset).map_err(|error| of_file(&path, &error))?;
+                file.write_at(bytes, offset)?;
                 offset += bytes.len() as u64;
             }
             Ok(())
         };
-        blocking(write).boxed()
+        let written = Arc::clone(&self.written);
+        blocking(write).map(move |put| noted(&written, put)).boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
@@ -262,14 +269,19 @@ impl MultipartUpload for File {
     }
 }
 
+/// Keeps the first failure for the statement's error.
+fn noted<T>(written: &Mutex<Written>, done: Result<T>) -> Result<T> {
+    done.map_err(|error| {
+        let told = failed(error.to_string().into());
+        written.lock().failure.get_or_insert(error);
+        told
+    })
+}
+
 /// Runs what waits for a disk. It is a task of DataFusion's, so that it counts as its statement's.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T> {
     let done = SpawnedTask::spawn_blocking(work).await.map_err(|stopped| failed(stopped.into()))?;
     done.map_err(|error| failed(error.into()))
-}
-
-fn of_file(path: &std::path::Path, error: &std::io::Error) -> std::io::Error {
-    std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn failed(source: Box<dyn std::error::Error + Send + Sync>) -> Error {

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::descriptors::Descriptor;
 use super::{Changed, DirectIo, Generation, Opener, Request, Storage, Transfer};
+use crate::files::sync_folder;
 
 /// Direct requests must be aligned to the device's logical block; 4096 covers the devices of today.
 /// A device that wants more refuses, and its files go through the cache.
@@ -51,16 +52,6 @@ pub(super) fn make_folder(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Makes the names in a folder safe from a crash, as far as its file system knows how to.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    match File::open(folder)?.sync_all() {
-        // Read-only images and some network file systems have no sync of folders (EINVAL).
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        synced => synced,
-    }
 }
 
 pub(super) struct LocalFile {

@@ -13,7 +13,7 @@
 //! never opened.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -60,21 +60,10 @@ impl Dump {
         bytes
     }
 
-    /// Writes beside `path` first and renames, so that a reader finds the old file or the new one.
+    /// A reader finds the old file or the new one.
     pub(super) fn write(&self, path: &Path) -> Result<(), WarmError> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".new");
-        let beside = PathBuf::from(name);
-        let written = File::create(&beside).and_then(|mut file| {
-            file.write_all(&self.encode())?;
-            file.sync_all()
-        });
-        written.and_then(|()| std::fs::rename(&beside, path)).map_err(|source| {
-            // Half a file is of no use to anybody; if it cannot be removed either, the first error
-            // says why.
-            let _ = std::fs::remove_file(&beside);
-            WarmError::Io { path: path.to_owned(), what: "writing", source }
-        })
+        let failed = |source| WarmError::Io { path: path.to_owned(), what: "writing", source };
+        crate::files::write(path, &self.encode()).map_err(failed)
     }
 
     /// The dump in the file; nothing if it is one of another version of pagecast.
