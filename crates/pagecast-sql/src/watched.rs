@@ -4,7 +4,8 @@
 //! over. A join may make any number of batches of one, so that it would keep its thread, and Ctrl-C
 //! would wait, for hours (<https://github.com/apache/datafusion/issues/19358>). So what comes out
 //! of a join gives way, too, and [filters of joins](crate::watched_filter) end what hands on
-//! nothing.
+//! nothing, as [functions of windows](crate::watched_windows) do. [Rules](crate::watched_plans) end
+//! what is planned.
 //!
 //! DataFusion's own `CooperativeExec` counts batches of a task, and not of a node: of 128 of them
 //! above each other the last one would never have its turn.
@@ -46,6 +47,7 @@ use crate::budget::{Budget, over};
 use crate::held::Held;
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
+use crate::{watched_plans, watched_windows};
 
 /// Bytes of long values that a function is given at once: milliseconds of work for most.
 const LONG_BYTES: u64 = 4 << 20;
@@ -56,10 +58,11 @@ const PAIRED_BYTES: u64 = 64 << 10;
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let state = ctx.state_ref();
     let mut state = state.write();
-    *state = SessionStateBuilder::new_from_existing(state.clone())
+    let builder = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
-        .with_physical_optimizer_rule(Arc::new(Watch { budget }))
-        .build();
+        .with_optimizer_rule(Arc::new(watched_windows::Watch))
+        .with_physical_optimizer_rule(Arc::new(Watch { budget }));
+    *state = watched_plans::watched(builder).build();
 }
 
 /// Puts its nodes into plans.
@@ -80,7 +83,7 @@ impl PhysicalOptimizerRule for Watch {
             if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(WatchedExec::over(plan, &self.budget) as _))
+            Ok(Transformed::yes(Arc::new(WatchedExec::over(plan, &self.budget)) as _))
         });
         watched.map(|watched| watched.data)
     }
@@ -140,7 +143,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX }) as _
+                Arc::new(WatchedExec { narrow, ..WatchedExec::over(plan, &Budget::default()) }) as _
             }
         }
     };
@@ -167,7 +170,7 @@ fn with_small_inputs(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Ar
         return Ok(plan);
     }
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most }) as _
+        Arc::new(WatchedExec { most, ..WatchedExec::over(Arc::clone(input), budget) }) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -218,8 +221,8 @@ struct Narrow {
 }
 
 impl WatchedExec {
-    fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
-        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX })
+    fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
+        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX }
     }
 }
 
@@ -259,7 +262,7 @@ impl ExecutionPlan for WatchedExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, budget: self.budget.clone(), narrow: self.narrow.clone(), most: self.most }))
+        Ok(Arc::new(Self { narrow: self.narrow.clone(), most: self.most, ..Self::over(plan, &self.budget) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

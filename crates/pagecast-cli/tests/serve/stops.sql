@@ -1,8 +1,8 @@
 -- Statements that take minutes and must be stopped at any time, for `ci/stops.py` and `stops.rs`.
 --
 -- `--- name` begins one. Words in brackets say where it makes sense alone: [shell], [server],
--- [python] (who has packages that write such tables), [long] (not in CI: it takes seconds until it
--- is where it should be stopped). Statements before its last one set it up. `<<3|, |x#>>` is
+-- [python] (who has packages that write such tables), [long] (not in CI: one rule of the planner
+-- takes seconds where nothing is optimized). Statements before its last one set it up. `<<3|, |x#>>` is
 -- `x0, x1, x2`, and may be in another's text. `{out}` is an empty folder.
 --
 -- s(k, p, s) has 300,000 rows, and t 1,000. The tables many_* are of many files.
@@ -258,9 +258,9 @@ SELECT <<100|, |sum(<<450| + |k * #>>)>> FROM s;
 SELECT <<100|, |sum(CASE <<240| |WHEN k = # THEN # * p>> END)>> FROM s;
 --- planned: columns
 SELECT * FROM <<8||(SELECT <<1000|, |c# + 1 AS c#>> FROM >>(SELECT <<1000|, |k + # AS c#>> FROM s)<<8||)>> WHERE c1 > c2;
---- planned: aggregates
+--- planned: aggregates [long]
 SELECT <<1600|, |sum(k + #)>> FROM s;
---- planned: windows
+--- planned: windows [long]
 SELECT <<500|, |sum(k) OVER (ORDER BY k % (# + 2))>> FROM s;
 --- planned: joins of equal keys
 SELECT count(*) FROM t t0 <<240| |JOIN t a# ON a#.k = t0.k>>;
@@ -281,5 +281,5 @@ SELECT count(*) FROM a9;
 SELECT count(*) FROM (VALUES <<100000|, |(#, 'x#', # + 0.5)>>) v(a, b, c) WHERE a % 2 = 0;
 --- planned: subqueries
 SELECT <<5|, |(SELECT count(*) FROM s WHERE <<190| OR |k = (SELECT max(k) + # FROM t WHERE k < #)>>)>>;
---- planned: cube
+--- planned: cube [long]
 SELECT count(*) FROM (SELECT <<12|, |k % (# + 2) AS c#>> FROM t) GROUP BY CUBE (<<12|, |c#>>);
