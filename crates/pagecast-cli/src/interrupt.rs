@@ -1,13 +1,61 @@
 //! Ctrl-C ends the work that is under way and not the process, so that what is done so far can be
-//! shown and kept.
+//! shown and kept. A second one ends the process, whatever its threads are at.
 
 use std::fmt;
 use std::future::{Future, pending};
 use std::sync::Arc;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::Context;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind};
+
+/// How long a process has for its end after a second press.
+const LAST: Duration = Duration::from_millis(700);
+
+/// Ctrl-C was pressed, or SIGTERM came, and no other work was begun since then.
+static PRESSED: AtomicBool = AtomicBool::new(false);
+
+/// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else. The first
+/// one is for those who do the work.
+pub(crate) fn end_at_a_second_press() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| watch(async || Presses::alone().next().await));
+}
+
+/// The same for a server, which SIGTERM ends, too.
+#[cfg(feature = "serve")]
+pub(crate) fn end_at_a_second_signal() {
+    watch(async || {
+        #[cfg(unix)]
+        if let Ok(mut terminate) = tokio::signal::unix::signal(SignalKind::terminate()) {
+            let mut presses = Presses::alone();
+            tokio::select! {
+                () = presses.next() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+        Presses::alone().next().await;
+    });
+}
+
+fn watch(press: impl AsyncFn() + Send + 'static) {
+    let watching = move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        loop {
+            runtime.block_on(press());
+            if PRESSED.swap(true, Relaxed) {
+                std::thread::sleep(LAST);
+                std::process::exit(i32::from(Interrupted::STATUS));
+            }
+        }
+    };
+    // Without this thread a second press is what a first one is.
+    let _ = std::thread::Builder::new().name("pagecast-presses".to_owned()).spawn(watching);
+}
 
 /// Presses of Ctrl-C from here on, those between two pieces of work included.
 ///
@@ -18,6 +66,11 @@ pub(crate) struct Presses(#[cfg(unix)] Option<Signal>);
 impl Presses {
     /// Within a runtime. Where the system cannot tell of Ctrl-C, it goes on to end the process.
     pub(crate) fn new() -> Self {
+        end_at_a_second_press();
+        Self::alone()
+    }
+
+    fn alone() -> Self {
         #[cfg(unix)]
         return Self(tokio::signal::unix::signal(SignalKind::interrupt()).ok());
         #[cfg(not(unix))]
@@ -28,6 +81,7 @@ impl Presses {
     /// A press is seen when `work` waits for something; work that never does so gives way by
     /// `yield_now` now and then.
     pub(crate) async fn unless<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        PRESSED.store(false, Relaxed);
         tokio::select! {
             // Ctrl-C first: work that always has something more would never let it be seen.
             biased;

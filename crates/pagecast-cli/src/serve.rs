@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 
 use crate::failure::{say, usage};
+use crate::interrupt;
 use crate::sql::engine::{EngineArgs, bytes};
 use crate::units::{self, Size};
 use crate::watch::{self, Running, Shadow, Watch, Watched};
@@ -111,6 +112,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: &Args) -> anyhow::Result<()> {
+    interrupt::end_at_a_second_signal();
     let limits = limits(args)?;
     let users = args.users.as_deref().map(Users::read).transpose().context("--users")?;
     let tls = args.tls(Spoken::PostgreSql)?;

@@ -20,6 +20,9 @@ use super::stop::Closing;
 /// How long the network may not hear of a client before it counts as gone.
 const UNHEARD: Duration = Duration::from_secs(120);
 
+/// How long clients may take to read the last words of a server that ends.
+const UNREAD: Duration = Duration::from_millis(300);
+
 /// Bytes that wait in the network for a client to read, beside those that are on their way: whoever
 /// does not read is noticed early.
 #[cfg(target_os = "linux")]
@@ -85,7 +88,7 @@ impl Listeners {
         }
         server.closing.send_replace(Closing::Now);
         // What is left waits for its client to read.
-        let _ = timeout(Duration::from_secs(2), self.ended(&mut connections)).await;
+        let _ = timeout(UNREAD, self.ended(&mut connections)).await;
         Ok(())
     }
 

@@ -5,6 +5,7 @@ mod own;
 mod prepared;
 mod typed;
 
+use std::future::Future;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -89,8 +90,24 @@ pub(super) struct Rows {
     pub(super) tag: &'static str,
 }
 
+/// Bytes of a text that others do not wait for: a millisecond of reading.
+const SHORT: usize = 8 << 10;
+
+/// Does something with a text: a long one has a thread of its own, so that nobody waits for it.
+async fn of_text<T: Send + 'static>(
+    bytes: usize,
+    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    if bytes <= SHORT { work.await } else { Query::read(work).await? }
+}
+
 /// The statements of a text.
-pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
+pub(super) async fn read(sql: &str) -> Result<Vec<Parsed>, Problem> {
+    let sql = sql.to_owned();
+    of_text(sql.len(), async move { parse(&sql) }).await
+}
+
+fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     let dialect = Words;
     let shape = shape::of(sql, &dialect);
     if shape.columns > WIDEST {
@@ -123,16 +140,23 @@ fn misspelled(sql: &str, fault: &Fault) -> Problem {
 
 impl Statement {
     pub(super) fn empty() -> Self {
-        Self::of(Work::Empty, Vec::new())
+        Self::does(Work::Empty, Vec::new())
     }
 
-    /// Plans a statement whose parameters have these types on the wire, 0 for what it decides.
-    pub(super) async fn plan(
+    /// Plans a statement of a text of so many bytes, whose parameters have these types on the wire,
+    /// 0 for what it decides.
+    pub(super) async fn of(
         ctx: &SessionContext,
         parsed: Parsed,
+        bytes: usize,
         oids: &[u32],
         settings: &Settings,
     ) -> Result<Self, Problem> {
+        let (ctx, oids, settings) = (ctx.clone(), oids.to_vec(), settings.clone());
+        of_text(bytes, async move { Self::plan(&ctx, parsed, &oids, &settings).await }).await
+    }
+
+    async fn plan(ctx: &SessionContext, parsed: Parsed, oids: &[u32], settings: &Settings) -> Result<Self, Problem> {
         let parsed = match parsed {
             Parsed::Statement(ast) => *ast,
             Parsed::Reset(ResetStatement::Variable(name)) => return Ok(Self::own(reset(&name))),
@@ -154,23 +178,23 @@ impl Statement {
                 }
                 planned.text = Arc::from(format!("PREPARE {name}"));
                 let statement = Arc::new(planned);
-                return Ok(Self::of(Work::Prepare { name: name.value, statement, bytes }, Vec::new()));
+                return Ok(Self::does(Work::Prepare { name: name.value, statement, bytes }, Vec::new()));
             }
             Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } if using.is_empty() => {
                 let name =
                     name.0.last().and_then(|part| part.as_ident()).map_or(String::new(), |name| name.value.clone());
-                return Ok(Self::of(Work::Execute { name, values: prepared::constants(&parameters)? }, Vec::new()));
+                return Ok(Self::does(Work::Execute { name, values: prepared::constants(&parameters)? }, Vec::new()));
             }
             Ast::Declare { stmts } => {
                 let (name, query) = declared(stmts)?;
                 let query = Parsed::Statement(Box::new(query));
                 let statement = Box::pin(Self::plan(ctx, query, oids, settings)).await?;
                 let parameters = statement.parameters.clone();
-                return Ok(Self::of(Work::Declare { name, statement: Arc::new(statement) }, parameters));
+                return Ok(Self::does(Work::Declare { name, statement: Arc::new(statement) }, parameters));
             }
             Ast::Fetch { name, direction, into: None, .. } => {
                 let work = Work::Fetch { name: name.value, limit: limit(&direction)? };
-                return Ok(Self::of(work, Vec::new()));
+                return Ok(Self::does(work, Vec::new()));
             }
             other => other,
         };
@@ -197,7 +221,7 @@ impl Statement {
         }
         let names = names.filter(|names| names.len() == schema.fields().len());
         let names = names.unwrap_or_else(|| schema.fields().iter().map(|field| field.name().clone()).collect());
-        Ok(Self::of(Work::Rows(Box::new(Rows { plan, schema, names, tag })), parameters))
+        Ok(Self::does(Work::Rows(Box::new(Rows { plan, schema, names, tag })), parameters))
     }
 
     /// A COPY of a query's rows.
@@ -205,18 +229,20 @@ impl Statement {
         let parsed = parse(query)?.pop().ok_or_else(|| Problem::error("42601", "COPY wants a query"))?;
         let planned = Box::pin(Self::plan(ctx, parsed, &[], settings)).await?;
         match planned.work {
-            Work::Rows(rows) if planned.parameters.is_empty() => Ok(Self::of(Work::Copy { rows, layout }, Vec::new())),
+            Work::Rows(rows) if planned.parameters.is_empty() => {
+                Ok(Self::does(Work::Copy { rows, layout }, Vec::new()))
+            }
             Work::Rows(_) => Err(Problem::error("42P02", "COPY has no parameters; write the values")),
             _ => Err(Problem::error("0A000", "COPY takes a SELECT here")),
         }
     }
 
-    fn of(work: Work, parameters: Vec<(u32, DataType)>) -> Self {
+    fn does(work: Work, parameters: Vec<(u32, DataType)>) -> Self {
         Self { work, text: Arc::from(""), parameters }
     }
 
     fn own(own: Own) -> Self {
-        Self::of(Work::Own(own), Vec::new())
+        Self::does(Work::Own(own), Vec::new())
     }
 }
 

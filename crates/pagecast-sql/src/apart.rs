@@ -40,7 +40,7 @@ impl PhysicalOptimizerRule for Apart {
         }
         let plan = plan.transform_up(|plan| {
             Ok(match plan.children().is_empty() && !plan.is::<PlaceholderRowExec>() {
-                true => Transformed::yes(WatchedExec::over(plan, &Budget::default()) as _),
+                true => Transformed::yes(Arc::new(WatchedExec::over(plan, &Budget::default())) as _),
                 false => Transformed::no(plan),
             })
         })?;

@@ -20,7 +20,7 @@ use futures::future::BoxFuture;
 use tokio::sync::SetOnce;
 
 use crate::heap_unsafe::net_of_thread;
-use crate::order::{Used, in_turn};
+use crate::order::{Used, in_turn, step_aside};
 
 thread_local! {
     /// Whose task this thread works on.
@@ -125,6 +125,12 @@ impl Held {
             true => exec_err!("the statement was ended"),
             false => Ok(()),
         }
+    }
+
+    /// The same for what does not give way by itself; when its turn is over it steps aside.
+    pub(crate) fn check_turn() -> Result<()> {
+        step_aside();
+        Self::check_current()
     }
 
     fn count(&self) -> Counting {

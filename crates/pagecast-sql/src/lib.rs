@@ -47,6 +47,8 @@ mod unpacked;
 pub mod values;
 mod watched;
 mod watched_filter;
+mod watched_plans;
+mod watched_windows;
 pub mod weight;
 mod whole_files;
 mod workers;

@@ -28,9 +28,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::task::block_in_place;
 
 /// How long a task runs unless somebody smaller waits. What it wakes may be kept for its thread.
 const TURN: Duration = Duration::from_millis(20);
+/// In which another thread comes for the work of one that steps aside.
+const COMES: Duration = Duration::from_millis(1);
 /// So much later a task may come than one of the next level, and stand before it.
 const HEAD_START: Duration = Duration::from_millis(100);
 
@@ -77,6 +80,8 @@ struct Turn {
     /// What the statement had used before.
     used: u64,
     has_processor: bool,
+    /// Its thread is no worker any more.
+    is_beside: bool,
 }
 
 /// Processors of this machine.
@@ -164,14 +169,16 @@ pub(crate) fn is_turn_over() -> bool {
     CURRENT.get().is_some_and(|turn| turn.is_over())
 }
 
-/// Leaves the processor to others, for what cannot give way.
-pub(crate) fn leave_processor() {
-    if let Some(turn) = CURRENT.get()
-        && turn.has_processor
-    {
-        CURRENT.set(Some(Turn { has_processor: false, ..turn }));
+/// For what cannot give way: when its turn is over, processor and thread are left to others, and the
+/// rest of the poll goes on beside them.
+pub(crate) fn step_aside() {
+    let Some(turn) = CURRENT.get().filter(|turn| !turn.is_beside && turn.is_over()) else { return };
+    CURRENT.set(Some(Turn { has_processor: false, is_beside: true, ..turn }));
+    if turn.has_processor {
         turn.order.give_back();
     }
+    // The runtime takes its thread back unless another has come for it by then.
+    block_in_place(|| std::thread::sleep(COMES));
 }
 
 /// The task of a statement, in its turn.
@@ -216,7 +223,7 @@ impl<F: Future> Future for InTurn<F> {
             return Poll::Pending;
         }
         let this = &mut *self;
-        let turn = Turn { order: this.order, began, used, has_processor: level > 0 };
+        let turn = Turn { order: this.order, began, used, has_processor: level > 0, is_beside: false };
         let _working = Working::begin(turn, &this.used);
         this.future.as_mut().poll(context)
     }

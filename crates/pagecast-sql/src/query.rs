@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::mem::forget;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
@@ -75,27 +77,34 @@ impl Query {
     }
 
     /// Plans something, which may take long without ever waiting for anything: in a thread of its
-    /// own, so that nobody else waits for it. Whoever turns away is free at once. What is computed
-    /// without a pause then goes on to its end, and has its place among those that are planned.
+    /// own, so that nobody else waits for it. Whoever turns away is free at once, and planning ends
+    /// at the next rule; until then it has its place among those that are planned.
     pub async fn plan<T: Send + 'static>(
         planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
     ) -> Result<T, Ended> {
+        Self::plan_of(&Held::default(), planning).await
+    }
+
+    async fn plan_of<T: Send + 'static>(
+        held: &Held,
+        planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
+    ) -> Result<T, Ended> {
         let place = PLANNED.acquire().await.map_err(|_| Ended::Dropped)?;
-        let (waits, turned_away) = oneshot::channel::<()>();
         let workers = workers().map_err(|error| Ended::Failed(error.into()))?;
-        let planned = spawn_blocking(move || {
+        let ends = EndsWithIts(held);
+        let planning = held.counted(planning);
+        let planned = beside(workers, async move {
             let _place = place;
-            workers.block_on(async {
-                tokio::select! {
-                    biased;
-                    _ = turned_away => None,
-                    planned = planning => Some(planned),
-                }
-            })
+            planning.await
         });
-        let planned = planned.await.map_err(Ended::Lost)?;
-        drop(waits);
-        planned.ok_or(Ended::Dropped)?.map_err(Ended::Failed)
+        let planned = planned.await?.map_err(Ended::Failed);
+        forget(ends);
+        planned
+    }
+
+    /// Does something with a long text, likewise, but of short ones there may be any number.
+    pub async fn read<T: Send + 'static>(reading: impl Future<Output = T> + Send + 'static) -> Result<T, Ended> {
+        beside(Handle::current(), reading).await
     }
 
     /// Begins to execute what `planning` ends in.
@@ -103,7 +112,7 @@ impl Query {
         planning: impl Future<Output = Result<SendableRecordBatchStream, DataFusionError>> + Send + 'static,
     ) -> Result<Self, Ended> {
         let held = Held::default();
-        let mut stream = Self::plan(held.counted(planning)).await?;
+        let mut stream = Self::plan_of(&held, planning).await?;
         let schema = Arc::clone(&stream.schema());
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
@@ -138,6 +147,35 @@ impl Query {
                 _ => Ok(None),
             },
         }
+    }
+}
+
+/// What `work` gives, which may compute for long. Whoever turns away is free at once.
+async fn beside<T: Send + 'static>(
+    runtime: Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Ended> {
+    let (waits, turned_away) = oneshot::channel::<()>();
+    let done = spawn_blocking(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = turned_away => None,
+                done = work => Some(done),
+            }
+        })
+    });
+    let done = done.await.map_err(Ended::Lost)?;
+    drop(waits);
+    done.ok_or(Ended::Dropped)
+}
+
+/// Ends a statement when whoever plans it turns away.
+struct EndsWithIts<'a>(&'a Held);
+
+impl Drop for EndsWithIts<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

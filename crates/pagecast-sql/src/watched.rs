@@ -4,7 +4,8 @@
 //! over. A join may make any number of batches of one, so that it would keep its thread, and Ctrl-C
 //! would wait, for hours (<https://github.com/apache/datafusion/issues/19358>). So what comes out
 //! of a join gives way, too, and [filters of joins](crate::watched_filter) end what hands on
-//! nothing.
+//! nothing, as [functions of windows](crate::watched_windows) do. [Rules](crate::watched_plans) end
+//! what is planned.
 //!
 //! DataFusion's own `CooperativeExec` counts batches of a task, and not of a node: of 128 of them
 //! above each other the last one would never have its turn.
@@ -46,6 +47,7 @@ use crate::lifted::Lift;
 use crate::long::{at_once, at_once_by, long_bytes, made_of_all, rows_at_once};
 use crate::order::is_turn_over;
 use crate::watched_filter::with_watched_filter;
+use crate::{watched_plans, watched_windows};
 
 /// Has the plans of a session watched. What else rewrites plans comes before it.
 pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
@@ -55,12 +57,13 @@ pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
         apart::OVER => Arc::new(Apart(Arc::clone(rule))) as _,
         _ => Arc::clone(rule),
     });
-    *state = SessionStateBuilder::new_from_existing(state.clone())
+    let builder = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
         .with_optimizer_rule(Arc::new(Lift))
+        .with_optimizer_rule(Arc::new(watched_windows::Watch))
         .with_physical_optimizer_rules(rules.collect())
-        .with_physical_optimizer_rule(Arc::new(Watch { budget }))
-        .build();
+        .with_physical_optimizer_rule(Arc::new(Watch { budget }));
+    *state = watched_plans::watched(builder).build();
 }
 
 /// Puts its nodes into plans.
@@ -81,7 +84,7 @@ impl PhysicalOptimizerRule for Watch {
             if !makes_many && !enters {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(WatchedExec::over(plan, &self.budget) as _))
+            Ok(Transformed::yes(Arc::new(WatchedExec::over(plan, &self.budget)) as _))
         });
         watched.map(|watched| watched.data)
     }
@@ -141,7 +144,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
             true => plan,
             false => {
                 let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { plan, budget: Budget::default(), narrow, most: u64::MAX, copies: 0 }) as _
+                Arc::new(WatchedExec { narrow, ..WatchedExec::over(plan, &Budget::default()) }) as _
             }
         }
     };
@@ -157,7 +160,7 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     }
     let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec { plan: Arc::clone(input), budget: budget.clone(), narrow: None, most, copies }) as _
+        Arc::new(WatchedExec { most, copies, ..WatchedExec::over(Arc::clone(input), budget) }) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -194,8 +197,8 @@ struct Narrow {
 }
 
 impl WatchedExec {
-    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Arc<Self> {
-        Arc::new(Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 })
+    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
+        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 }
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
@@ -244,13 +247,13 @@ impl ExecutionPlan for WatchedExec {
             return Ok(None);
         }
         let swapped = self.plan.try_swapping_with_projection(projection)?;
-        Ok(swapped.map(|plan| WatchedExec::over(plan, &self.budget) as _))
+        Ok(swapped.map(|plan| Arc::new(WatchedExec::over(plan, &self.budget)) as _))
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        Ok(Arc::new(Self { plan, budget, narrow, most: self.most, copies: self.copies }))
+        let (narrow, over) = (self.narrow.clone(), Self::over(plan, &self.budget));
+        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, ..over }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

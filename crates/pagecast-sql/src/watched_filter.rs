@@ -1,12 +1,11 @@
 //! Filters of joins, between whose batches a statement can be ended.
 //!
 //! A nested loop works on one batch of its right side and all rows of its left side until there are
-//! rows to hand on, without giving way, and a hash join does so whose keys are in many rows: where
-//! the filter keeps next to nothing that is hours
-//! (<https://github.com/apache/datafusion/issues/19358>). What it calls again and again is the
-//! filter, each time for about a batch. So it is there that the statement ends, and that its
-//! processor and its thread are left to others when its turn is over: the rest of the poll goes on
-//! beside them.
+//! rows to hand on, without giving way, and so do a hash join and a merge join whose keys are in
+//! many rows: where the filter keeps next to nothing that is hours
+//! (<https://github.com/apache/datafusion/issues/19358>). What they call again and again is the
+//! filter, each time for about a batch. So it is there that the statement ends, and that it steps
+//! aside when its turn is over.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -20,12 +19,12 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
-use tokio::task::block_in_place;
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+};
 
 use crate::held::Held;
 use crate::long::{at_once, rows_at_once};
-use crate::order::{is_turn_over, leave_processor};
 
 /// The join with its filter watched, if it has one.
 pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -38,6 +37,15 @@ pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dy
         && let Some(filter) = join.filter()
     {
         return Ok(Arc::new(join.builder().with_filter(Some(watched(filter))).build()?));
+    }
+    if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
+        && let Some(filter) = join.filter()
+    {
+        let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+        let (on, options) = (join.on().to_vec(), join.sort_options().to_vec());
+        let filter = Some(watched(filter));
+        let equality = join.null_equality();
+        return Ok(Arc::new(SortMergeJoinExec::try_new(left, right, on, filter, join.join_type(), options, equality)?));
     }
     Ok(plan)
 }
@@ -58,12 +66,8 @@ struct Watched {
 
 impl Watched {
     fn of_part(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        Held::check_current()?;
-        if !is_turn_over() {
-            return self.expr.evaluate(batch);
-        }
-        leave_processor();
-        block_in_place(|| self.expr.evaluate(batch))
+        Held::check_turn()?;
+        self.expr.evaluate(batch)
     }
 }
 

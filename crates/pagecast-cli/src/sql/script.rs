@@ -9,6 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use futures::{Stream, StreamExt};
 use pagecast_sql::Fault;
+use pagecast_sql::query::Query;
 use pagecast_sql::semantics::{Words, dialect};
 use pagecast_sql::statements::{Statement, Statements};
 
@@ -89,7 +90,11 @@ impl Session {
                 }
                 continue;
             }
-            let complete = statements.push(&line, dialect(&self.ctx).as_ref());
+            // A line may have megabytes.
+            let ctx = self.ctx.clone();
+            let split = Query::read(async move { (statements.push(&line, dialect(&ctx).as_ref()), statements) });
+            let complete;
+            (complete, statements) = presses.unless(split).await.ok_or(Interrupted)??;
             for statement in complete {
                 number += 1;
                 self.run(&statement.text).await.map_err(|error| source.placed(error, number, &statement))?;

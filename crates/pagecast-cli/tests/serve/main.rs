@@ -21,6 +21,8 @@ mod protocol;
 mod session;
 mod shares;
 mod spill;
+#[cfg(target_os = "linux")]
+mod stops;
 mod tpch;
 #[cfg(target_os = "linux")]
 mod wide;

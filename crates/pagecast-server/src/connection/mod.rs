@@ -198,7 +198,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     /// The simple protocol: all statements of a text, one after the other.
     async fn query(&mut self, sql: &str) -> Result<(), Problem> {
         self.session.portals.remove("");
-        let all = statements::parse(sql)?;
+        let all = self.stop().of(statements::read(sql)).await?;
         if all.is_empty() {
             self.put(Reply::EmptyQueryResponse(EmptyQueryResponse::new()))?;
         }
@@ -207,7 +207,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             self.client.entry.begin(shown(sql));
             let ran = async {
                 let settings = self.settings.lock().clone();
-                let planned = Statement::plan(&self.client.account.ctx, parsed, &[], &settings);
+                let planned = Statement::of(&self.client.account.ctx, parsed, sql.len(), &[], &settings);
                 let statement = Arc::new(stop.of(planned).await?);
                 self.check_transaction(&statement)?;
                 if !statement.parameters.is_empty() {
@@ -233,12 +233,13 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         }
         check_room(self.session.statements.len())?;
         let kept = self.client.account.keeper.keep(PLAN_BYTES * parse.query.len(), "a prepared statement")?;
-        let mut all = statements::parse(&parse.query)?;
+        let mut all = self.stop().of(statements::read(&parse.query)).await?;
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
             (Some(parsed), true) => {
                 let (mut stop, settings) = (self.stop(), self.settings.lock().clone());
-                stop.of(Statement::plan(&self.client.account.ctx, parsed, &parse.type_oids, &settings)).await?
+                let (ctx, bytes, oids) = (&self.client.account.ctx, parse.query.len(), &parse.type_oids);
+                stop.of(Statement::of(ctx, parsed, bytes, oids, &settings)).await?
             }
             _ => return Err(Problem::error("42601", "a prepared statement is one statement, and not several")),
         };

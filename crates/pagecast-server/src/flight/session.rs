@@ -56,14 +56,14 @@ impl Session {
     /// Plans the one statement of a text.
     pub(super) async fn plan(&self, sql: &str) -> Result<Arc<Statement>, Problem> {
         let sql = numbered(sql);
-        let mut all = statements::parse(&sql)?;
+        let mut all = self.stop_alone().of(statements::read(&sql)).await?;
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
             (Some(parsed), true) => {
                 // What lasts for a transaction has lasted for the statement before.
                 self.settings.lock().commit();
                 let settings = self.settings.lock().clone();
-                let plan = Statement::plan(&self.account.ctx, parsed, &[], &settings);
+                let plan = Statement::of(&self.account.ctx, parsed, sql.len(), &[], &settings);
                 self.stop_alone().of(plan).await?
             }
             _ => return Err(Problem::error("42601", "a request is one statement, and not several")),

@@ -43,9 +43,10 @@ impl Statement {
         let engine = &open.engine;
         let failed =
             |error| errors::of(&check::with_names(&engine.ctx, error, "connect(data=...) names a folder of tables"));
-        // A thread of Python's may have any stack.
-        let looked_at = py.detach(|| shape::with_stack(|| Self::look_at(open, sql)));
-        let (described, statements) = looked_at.map_err(PyErr::from)?.map_err(failed)?;
+        // A thread of Python's may have any stack, and a text any length.
+        let (opened, text) = (Arc::clone(open), sql.to_owned());
+        let looked_at = open.wait(py, pin!(Query::read(async move { Self::look_at(&opened, &text) })))?;
+        let (described, statements) = looked_at.map_err(|ended| failed(ended.into()))?.map_err(failed)?;
         match statements {
             0 => return Err(PyValueError::new_err("there is no statement")),
             1 => {}

@@ -1,0 +1,209 @@
+//! Functions of windows, between whose values a statement can be ended.
+//!
+//! A window computes the values of a batch, or of a whole partition, without giving way: a median
+//! of the last 20,000 rows, for each of a million, takes minutes. What it calls again and again is
+//! the function.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, LogicalPlan, ReversedUDAF, SetMonotonicity,
+    Signature, WindowFunctionDefinition,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::held::Held;
+
+/// Values between which nobody looks: most functions are quick.
+const UNWATCHED: u32 = 16;
+
+/// Has the functions of windows watched. It is the last rule: others know them by what they are.
+#[derive(Debug)]
+pub(crate) struct Watch;
+
+impl OptimizerRule for Watch {
+    fn name(&self) -> &str {
+        "watch_windows"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>, DataFusionError> {
+        match plan {
+            LogicalPlan::Window(_) => plan.map_expressions(|expr| expr.transform_up(watched)),
+            plan => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+fn watched(mut expr: Expr) -> Result<Transformed<Expr>> {
+    if let Expr::WindowFunction(window) = &mut expr
+        && let WindowFunctionDefinition::AggregateUDF(function) = &mut window.fun
+        && !function.inner().is::<Watched>()
+    {
+        *function = Watched::over(function);
+        return Ok(Transformed::yes(expr));
+    }
+    Ok(Transformed::no(expr))
+}
+
+#[derive(PartialEq, Eq, Hash, Debug)]
+struct Watched(Arc<AggregateUDF>);
+
+impl Watched {
+    fn over(function: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::from(Self(Arc::clone(function))))
+    }
+}
+
+impl AggregateUDFImpl for Watched {
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(WatchedAccumulator { accumulator: self.0.accumulator(args)?, values: 0 }))
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(WatchedAccumulator { accumulator: self.0.create_sliding_accumulator(args)?, values: 0 }))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.0.reverse_udf() {
+            ReversedUDAF::Reversed(function) => ReversedUDAF::Reversed(Self::over(&function)),
+            other => other,
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.0.schema_name(params)
+    }
+
+    fn human_display(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.0.human_display(params)
+    }
+
+    fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.0.window_function_schema_name(params)
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.0.display_name(params)
+    }
+
+    fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.0.window_function_display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.0.return_type(arguments)
+    }
+
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        self.0.return_field(arguments)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.0.is_nullable()
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.0.state_fields(args)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.0.order_sensitivity()
+    }
+
+    fn with_beneficial_ordering(self: Arc<Self>, is_ordered: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let function = (*self.0).clone().with_beneficial_ordering(is_ordered)?;
+        Ok(function.map(|function| Arc::new(Self(Arc::new(function))) as _))
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(arguments)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.0.is_descending()
+    }
+
+    fn default_value(&self, of: &DataType) -> Result<ScalarValue> {
+        self.0.default_value(of)
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.0.supports_null_handling_clause()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.0.supports_within_group_clause()
+    }
+
+    fn set_monotonicity(&self, of: &DataType) -> SetMonotonicity {
+        self.0.inner().set_monotonicity(of)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.0.documentation()
+    }
+}
+
+#[derive(Debug)]
+struct WatchedAccumulator {
+    accumulator: Box<dyn Accumulator>,
+    values: u32,
+}
+
+impl Accumulator for WatchedAccumulator {
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.values = self.values.wrapping_add(1);
+        if self.values % UNWATCHED == 0 {
+            Held::check_turn()?;
+        }
+        self.accumulator.evaluate()
+    }
+
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.accumulator.update_batch(values)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.accumulator.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.accumulator.supports_retract_batch()
+    }
+
+    fn size(&self) -> usize {
+        self.accumulator.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.accumulator.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.accumulator.merge_batch(states)
+    }
+}
