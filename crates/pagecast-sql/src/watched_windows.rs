@@ -177,7 +177,7 @@ struct WatchedAccumulator {
 impl Accumulator for WatchedAccumulator {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         self.values = self.values.wrapping_add(1);
-        if self.values % UNWATCHED == 0 {
+        if self.values.is_multiple_of(UNWATCHED) {
             Held::check_turn()?;
         }
         self.accumulator.evaluate()
