@@ -19,14 +19,13 @@ fn names(folder: &Path) -> Vec<String> {
 
 fn sql(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = pagecast();
-    command.args(["sql", "--data", "empty"]).args(arguments).current_dir(folder);
+    command.arg("sql").args(arguments).current_dir(folder);
     command
 }
 
 /// A folder in which `old.csv` is to be replaced.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("empty")).unwrap();
     fs::write(folder.path().join("old.csv"), "old").unwrap();
     folder
 }
@@ -51,12 +50,12 @@ fn what_a_killed_process_left_is_removed_by_the_next_that_writes_there() {
         running.kill().unwrap();
         running.wait().unwrap();
         assert_eq!(fs::read(folder.path().join("old.csv")).unwrap(), b"old");
-        assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
+        assert_eq!(names(folder.path()).len(), 2, "{:?}", names(folder.path()));
 
         let output = sql(folder.path(), &["-c", "COPY (SELECT 1 AS one) TO 'old.csv'"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!(fs::read(folder.path().join("old.csv")).unwrap(), b"one\n1\n");
-        assert_eq!(names(folder.path()), ["empty", "old.csv"]);
+        assert_eq!(names(folder.path()), ["old.csv"]);
     }
 }
 
@@ -66,8 +65,8 @@ fn what_a_killed_process_left_is_removed_by_the_next_that_writes_there() {
 fn a_full_disk_keeps_the_old_file() {
     use std::io::Write;
 
-    let script = "mount -t tmpfs -o size=1m small . && cd \"$PWD\" || exit 99; mkdir empty; file=$1; shift
-        printf old > $file; \"$0\" sql --data empty \"$@\" && exit 98; cat $file; ls -A";
+    let script = "mount -t tmpfs -o size=1m small . && cd \"$PWD\" || exit 99; file=$1; shift
+        printf old > $file; \"$0\" sql \"$@\" && exit 98; cat $file; ls -A";
     let rows = "SELECT value, repeat(random()::text, 30) AS x FROM range(100000)";
     for file in ["old.csv", "old.json", "old.parquet", "old.arrow", "output.csv"] {
         let folder = tempfile::tempdir().unwrap();
@@ -84,7 +83,7 @@ fn a_full_disk_keeps_the_old_file() {
             Err(error) => return skipped(&error.to_string()),
         };
         let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert_eq!(told, format!("oldempty\n{file}\n"), "{file}: {said}");
+        assert_eq!(told, format!("old{file}\n"), "{file}: {said}");
         assert!(said.contains("cannot write ") && said.contains(&format!("/{file}: ")), "{file}: {said}");
         assert!(said.contains("No space left"), "{file}: {said}");
     }
