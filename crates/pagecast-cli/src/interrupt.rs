@@ -18,8 +18,8 @@ const LAST: Duration = Duration::from_millis(700);
 /// Ctrl-C was pressed, or SIGTERM came, and no other work was begun since then.
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else. The first
-/// one is for those who do the work.
+/// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else. The
+/// first one is for those who do the work.
 pub(crate) fn end_at_a_second_press() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| watch(async || Presses::alone().next().await));

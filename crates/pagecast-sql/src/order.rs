@@ -169,8 +169,8 @@ pub(crate) fn is_turn_over() -> bool {
     CURRENT.get().is_some_and(|turn| turn.is_over())
 }
 
-/// For what cannot give way: when its turn is over, processor and thread are left to others, and the
-/// rest of the poll goes on beside them.
+/// For what cannot give way: when its turn is over, processor and thread are left to others, and
+/// the rest of the poll goes on beside them.
 pub(crate) fn step_aside() {
     let Some(turn) = CURRENT.get().filter(|turn| !turn.is_beside && turn.is_over()) else { return };
     CURRENT.set(Some(Turn { has_processor: false, is_beside: true, ..turn }));
