@@ -207,7 +207,7 @@ bench-delivery: build ## out of order on a grid; target/bench/delivery.json (ARG
 bench-dashboards: build ## reports that come back; target/bench/dashboards.json (ARGS='--disk 40')
 	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=hosts/postgres python3 ci/dashboards.py $(PAGECAST) $(ARGS)
 
-bench-stops: ## how long stopped statements take to end; target/bench/stops.json (ARGS='--only join')
+bench-stops: ## how long stopped statements take to end; target/bench/stops.json
 	cargo build --release --locked -p pagecast-cli --features flight,iceberg,ducklake
 	bash ci/stops.sh $(PAGECAST) $(ARGS)
 

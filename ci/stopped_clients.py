@@ -1,4 +1,4 @@
-"""Who asks for the statements that ci/stops.py stops: a client of PostgreSQL, a program of Python."""
+"""Those who ask for what ci/stops.py stops: a client of PostgreSQL, a program of Python."""
 
 import json
 import os

@@ -3,12 +3,12 @@
 
 Each of crates/pagecast-cli/tests/serve/stops.sql runs for a second and is then stopped: by Ctrl-C
 in the shell and in Python, by a cancel, a timeout and the client's end in the server, and by Flight
-SQL's cancel. Meanwhile another client of the server asks over its open connection and over new ones.
-SIGTERM, a second Ctrl-C and a store that never answers come after them.
+SQL's cancel. Meanwhile another client of the server asks over its open connection, and over new
+ones. SIGTERM, a second Ctrl-C and a store that never answers come after them.
 
-Ended is when whoever waits has been told so and the process computes nothing any more. Rows of all go to
-target/bench/stops.json; where a goal is missed it says so. Doors whose packages of Python are
-missing are `skipped`.
+A statement has ended when whoever waits has been told so and the process computes nothing any more.
+Rows go to target/bench/stops.json; where a goal is missed it says so. Doors whose packages of
+Python are missing are `skipped`.
 """
 
 import argparse
@@ -262,7 +262,7 @@ def terminated(command: Path, data: list[str], shape: Shape, grace: str, presses
 
 
 def hung(command: Path, out: Path) -> Iterator[tuple[str, str, dict]]:
-    """Object stores that take a request and never answer: at the first, or at the bytes of a file."""
+    """Stores that take a request and never answer: at the first, or at a file's bytes."""
     for name, answers in (("S3 that never answers", False), ("S3 that lists and gives no bytes", True)):
         with Hanging(answers) as store:
             os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}

@@ -1,7 +1,6 @@
 //! Every operator gives way: each statement of `stops.sql` is cancelled while it runs, and nothing
-//! of it is left then. `ci/stops.py` measures how long that takes, by all doors; here it is a loaded
-//! machine and no optimized build, so that any of these would go on for far longer if it did not
-//! look.
+//! of it is left then. `ci/stops.py` measures how long that takes, by all doors. This machine may
+//! be busy and the build is not optimized, and each would go on for far longer if it did not look.
 
 use std::fs;
 use std::path::Path;
