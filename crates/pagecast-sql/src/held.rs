@@ -17,6 +17,7 @@ use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{Result, exec_err};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use pagecast::files;
 use tokio::sync::SetOnce;
 
 use crate::heap_unsafe::net_of_thread;
@@ -68,11 +69,12 @@ pub(crate) fn are_others() -> bool {
     ALIVE.load(Relaxed) > 1
 }
 
-/// Waits until all statements have ended with their last task, and not longer than `patience`: what
-/// they wrote is taken away then.
-pub(crate) fn settle(patience: Duration) {
+/// Waits until all statements have ended with their last task, and not longer than `patience`, or
+/// than `writing` while a file is not whole: what they wrote is taken away then.
+pub(crate) fn settle(patience: Duration, writing: Duration) {
     let began = Instant::now();
-    while ALIVE.load(Relaxed) > 0 && began.elapsed() < patience {
+    let patience = || if files::are_unfinished() { writing } else { patience };
+    while ALIVE.load(Relaxed) > 0 && began.elapsed() < patience() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

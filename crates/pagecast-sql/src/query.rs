@@ -25,7 +25,9 @@ use crate::{patient, semantics, summary, tables};
 const AHEAD: usize = 2;
 
 /// How long a process waits for statements that were given up.
-const SETTLE: Duration = Duration::from_millis(500);
+const SETTLE: Duration = Duration::from_millis(100);
+/// The same while one of them may write a file.
+const SETTLE_WRITING: Duration = Duration::from_millis(500);
 
 /// Statements that are planned at once, of all sessions. Each has a thread.
 static PLANNED: Semaphore = Semaphore::const_new(64);
@@ -188,7 +190,7 @@ impl Drop for Query {
 /// Waits until statements that were given up have ended, too, for a part of a second at most:
 /// before the process ends, so that nothing is left of what they wrote.
 pub fn settle() {
-    held::settle(SETTLE);
+    held::settle(SETTLE, SETTLE_WRITING);
 }
 
 /// A panic in a task ends its query, whose error says so; nothing else is printed, unless a

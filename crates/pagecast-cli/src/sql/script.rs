@@ -173,7 +173,7 @@ fn list_tables(session: &Session, out: &mut impl Write) -> io::Result<()> {
             None => writeln!(out, "{}", printable(&name))?,
         }
     }
-    for closed in &session.closed {
+    for closed in session.closed.iter() {
         writeln!(out, "{}", printable(&format!("{}  (closed: {:#})", closed.name, closed.fault)))?;
     }
     Ok(())

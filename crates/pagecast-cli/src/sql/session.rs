@@ -29,7 +29,7 @@ pub(super) struct Session {
     pub(super) pool: Pool,
     host: Arc<Host>,
     pub(super) tables: Vec<Table>,
-    pub(super) closed: Vec<Closed>,
+    pub(super) closed: Arc<[Closed]>,
     /// Where the tables of --data are, if that is an object store, and what it takes.
     store: Option<(MeteredStore, Prices)>,
     pub(super) destination: Destination,
@@ -51,7 +51,18 @@ impl Session {
         let store = store.map(|store| (store, args.engine.store.price));
         files::install(&ctx, args.engine.store.endpoint.as_deref());
         let figures = !args.quiet;
-        Ok(Self { ctx, pool, host, tables, closed, store, destination, figures, depth: 0, said_off: false })
+        Ok(Self {
+            ctx,
+            pool,
+            host,
+            tables,
+            closed: closed.into(),
+            store,
+            destination,
+            figures,
+            depth: 0,
+            said_off: false,
+        })
     }
 
     /// What the store of --data was asked so far.
@@ -61,7 +72,10 @@ impl Session {
 
     /// Runs one statement and writes its result and what it read. Ctrl-C ends it.
     pub(super) async fn run(&mut self, sql: &str) -> anyhow::Result<()> {
-        check::statement(&self.ctx, &self.closed, sql)?;
+        // A text may have megabytes.
+        let (ctx, closed, text) = (self.ctx.clone(), Arc::clone(&self.closed), sql.to_owned());
+        let checked = Query::read(async move { check::statement(&ctx, &closed, &text) });
+        unless_pressed(checked).await.ok_or(Interrupted)???;
         self.destination.check()?;
         let (started, before, in_order) = (Instant::now(), self.pool.stats(), self.host.back_in_order_scans());
         let asked = self.asked();

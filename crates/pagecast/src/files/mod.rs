@@ -25,6 +25,11 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     WholeFile::finish(&[file])
 }
 
+/// Whether this process has begun files that are not whole yet.
+pub fn are_unfinished() -> bool {
+    Owned::are_files()
+}
+
 /// Makes the names in a folder safe from a crash, as far as its file system knows how to.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match File::open(or_here(path))?.sync_all() {

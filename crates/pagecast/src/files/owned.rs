@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::faults::call;
 
@@ -16,6 +17,9 @@ use super::faults::call;
 const LOCK: &str = "lock";
 /// Attempts at a name that no sweep takes away.
 const ATTEMPTS: usize = 8;
+
+/// Files of this process that have such a name.
+static FILES: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -76,6 +80,7 @@ impl Owned {
             kind.remove(&path);
         }
         let owned = Self { path, kind, lock: made? };
+        FILES.fetch_add(usize::from(kind == Kind::File), Relaxed);
         call(&file, "locking it", || match owned.lock.try_lock() {
             // A file system without locks has nobody who sweeps.
             Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
@@ -83,6 +88,11 @@ impl Owned {
         })?;
         let is_ours = call(&file, "looking at it", || Ok(fs::metadata(&file)?.ino() == owned.lock.metadata()?.ino()))?;
         if is_ours { Ok(owned) } else { Err(ErrorKind::NotFound.into()) }
+    }
+
+    /// Whether this process has such files.
+    pub(super) fn are_files() -> bool {
+        FILES.load(Relaxed) > 0
     }
 
     /// Removes what dead processes have left. What fails is left to the next one.
@@ -116,6 +126,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // What stays is swept by the next one; what took another name is not there.
         self.kind.remove(&self.path);
+        FILES.fetch_sub(usize::from(self.kind == Kind::File), Relaxed);
     }
 }
 
