@@ -19,6 +19,7 @@ use datafusion::common::{DataFusionError, Result};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
+use parquet::errors::ParquetError;
 
 use crate::HostError;
 
@@ -83,7 +84,11 @@ impl Reading {
                 ArrowError::ParquetError(what) => what.clone(),
                 _ => return error,
             },
-            DataFusionError::ParquetError(inner) => inner.to_string(),
+            DataFusionError::ParquetError(inner) => match inner.as_ref() {
+                // Not of a decoder: nobody could read, or has memory for it.
+                ParquetError::External(_) => return error,
+                inner => inner.to_string(),
+            },
             _ => return error,
         };
         let is_named = path.file_name().is_none_or(|name| what.contains(&*name.to_string_lossy()));
@@ -150,11 +155,12 @@ mod tests {
         let broken = || DataFusionError::from(ArrowError::ParquetError("snappy: corrupt input".to_owned()));
         let others = ["cannot read one.parquet", "Error evaluating filter predicate"];
         let others = others.map(|text| DataFusionError::from(ArrowError::ParquetError(text.to_owned())));
-        let items = [broken()].into_iter().chain(others).chain([ArrowError::DivideByZero.into()]);
+        let unread = DataFusionError::from(ParquetError::External(Box::new(std::io::Error::other("no memory"))));
+        let items = [broken()].into_iter().chain(others).chain([ArrowError::DivideByZero.into(), unread]);
         let items = stream::iter(items.map(Err::<(), _>).collect::<Vec<_>>());
         let errors: Vec<_> = guarded(items, reading, 0).collect().await;
         let named: Vec<bool> =
             errors.iter().map(|error| error.as_ref().unwrap_err().to_string().contains("/data/one.parquet")).collect();
-        assert_eq!(named, [true, false, false, false]);
+        assert_eq!(named, [true, false, false, false, false]);
     }
 }
