@@ -12,6 +12,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool
 
 use super::problem::Problem;
 
+/// As long as all clients keep no more than this part of what they may, what they keep is counted
+/// and never refused: a small statement goes on beside one that has taken all there is.
+const LITTLE: usize = 8;
+
 /// What may be kept of some memory.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -106,7 +110,9 @@ impl Kept {
             own.give_back(bytes);
             return Err(refused(all, "all users"));
         }
-        if let Err(error) = self.reservation.try_grow(bytes) {
+        if all.kept.load(Relaxed) <= all.most / LITTLE {
+            self.reservation.grow(bytes);
+        } else if let Err(error) = self.reservation.try_grow(bytes) {
             own.give_back(bytes);
             all.give_back(bytes);
             return Err(Problem { message: format!("{what}: {}", Problem::of(&error).message), ..Problem::of(&error) });

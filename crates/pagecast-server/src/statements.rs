@@ -153,7 +153,8 @@ impl Statement {
         settings: &Settings,
     ) -> Result<Self, Problem> {
         let (ctx, oids, settings) = (ctx.clone(), oids.to_vec(), settings.clone());
-        of_text(bytes, async move { Self::plan(&ctx, parsed, &oids, &settings).await }).await
+        // A planner's future is large, and would be a part of each connection's.
+        of_text(bytes, Box::pin(async move { Self::plan(&ctx, parsed, &oids, &settings).await })).await
     }
 
     async fn plan(ctx: &SessionContext, parsed: Parsed, oids: &[u32], settings: &Settings) -> Result<Self, Problem> {

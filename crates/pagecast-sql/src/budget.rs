@@ -224,11 +224,21 @@ impl Shared {
 /// A statement that takes too much. It is no `ResourcesExhausted` of DataFusion's, whose operators
 /// would begin anew with less.
 #[derive(Debug)]
-pub struct OverBudget(String);
+pub struct OverBudget {
+    what: String,
+    /// Whether it may fit when others have ended.
+    may_pass: bool,
+}
+
+impl OverBudget {
+    pub(crate) fn may_pass(&self) -> bool {
+        self.may_pass
+    }
+}
 
 impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Resources exhausted: {}", self.0)
+        write!(f, "Resources exhausted: {}", self.what)
     }
 }
 
@@ -236,7 +246,12 @@ impl std::error::Error for OverBudget {}
 
 /// The error that ends such a statement.
 pub(crate) fn over(what: String) -> DataFusionError {
-    DataFusionError::External(Box::new(OverBudget(what)))
+    DataFusionError::External(Box::new(OverBudget { what, may_pass: true }))
+}
+
+/// The same of one that is over it by itself, whatever others hold.
+pub(crate) fn over_alone(what: String) -> DataFusionError {
+    DataFusionError::External(Box::new(OverBudget { what, may_pass: false }))
 }
 
 #[cfg(test)]

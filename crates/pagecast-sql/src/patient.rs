@@ -189,7 +189,7 @@ impl Begun {
 fn is_want_of_memory(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => true,
-        DataFusionError::External(error) => error.is::<OverBudget>(),
+        DataFusionError::External(error) => error.downcast_ref().is_some_and(OverBudget::may_pass),
         _ => false,
     }
 }
@@ -203,6 +203,7 @@ mod tests {
     use futures::TryStreamExt;
 
     use super::*;
+    use crate::budget::{over, over_alone};
     use crate::left_to_turn::LeftToTurn;
 
     const SORT: &str = "SELECT value, max(repeat('x', 20)) AS s FROM range(400000) GROUP BY value ORDER BY value";
@@ -259,6 +260,12 @@ mod tests {
         large.free();
         drop(turn);
         small.try_grow(25).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_over_the_budget_alone_waits_for_nobody() {
+        assert!(is_want_of_memory(&over("others hold it".to_owned())));
+        assert!(!is_want_of_memory(&over_alone("one call would make too much".to_owned())));
     }
 
     #[tokio::test(flavor = "multi_thread")]

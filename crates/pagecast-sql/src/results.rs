@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 
 use crate::Classed;
-use crate::budget::{Budget, over};
+use crate::budget::{Budget, over, over_alone};
 use crate::held::Held;
 use crate::long::bytes as of_array;
 use crate::sizes::{Arguments, Bytes, KNOWN, Known, Makes, PATTERN, Takes};
@@ -191,7 +191,8 @@ impl Bound {
         let limit = self.limit(arguments);
         if bytes > limit {
             let (name, rows) = (self.name(), arguments.rows);
-            return Err(over(format!("{name} would make {bytes} bytes of {rows} rows, and the limit is {limit}")));
+            let what = format!("{name} would make {bytes} bytes of {rows} rows, and the limit is {limit}");
+            return Err(over_alone(what));
         }
         self.room.budget.check(bytes, self.name())?;
         let counted = MemoryConsumer::new(self.name()).register(&self.room.memory);

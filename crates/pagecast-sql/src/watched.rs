@@ -41,7 +41,7 @@ use datafusion::prelude::SessionContext;
 use futures::{Stream, StreamExt};
 
 use crate::apart::{self, Apart};
-use crate::budget::{Budget, over};
+use crate::budget::{Budget, over_alone};
 use crate::held::Held;
 use crate::lifted::Lift;
 use crate::long::{at_once, at_once_by, long_bytes, made_of_all, rows_at_once};
@@ -113,7 +113,7 @@ fn check_constants(plan: &Arc<dyn ExecutionPlan>, widest: u64) -> Result<()> {
         })
     })?;
     match largest > widest {
-        true => Err(over(format!(
+        true => Err(over_alone(format!(
             "a constant of {largest} bytes stands in each row, and with the memory there is it may have {widest}"
         ))),
         false => Ok(()),
@@ -314,7 +314,7 @@ impl Watched {
         let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
         let width = columns.iter().map(|&at| widest(batch.column(at))).sum::<u64>();
         match width > *most {
-            true => Err(over(format!(
+            true => Err(over_alone(format!(
                 "a join or unnest would repeat a row of {width} bytes, and with the memory there is it may have \
                  {most}: SET datafusion.execution.batch_size to fewer rows"
             ))),

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement as Ast, Visit, Visitor,
+    Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, Statement as Ast, Visit, Visitor,
 };
 
 /// Tables that a statement may read, each as often as it is named when all is written out.
@@ -17,6 +17,9 @@ const MOST_TABLES: u64 = 1000;
 
 /// Columns that the joins of a statement may list together.
 const MOST_COLUMNS: u64 = 4_000_000;
+
+/// Sets of keys of a GROUP BY: those of a CUBE of nine. The planner has all of them in memory.
+const MOST_SETS: u64 = 512;
 
 /// Columns of a table, about which the text says nothing.
 const OF_A_TABLE: u64 = 64;
@@ -32,7 +35,12 @@ pub fn check(statement: &Statement) -> Result<(), String> {
         Statement::Statement(ast) => ast,
         _ => return Ok(()),
     };
-    let Weight { tables, columns, .. } = of(ast);
+    let Weight { tables, columns, sets, .. } = of(ast);
+    if sets > MOST_SETS {
+        return Err(format!(
+            "a GROUP BY has {sets} sets of keys, of {MOST_SETS} at most: group by fewer, or name the sets"
+        ));
+    }
     if tables > MOST_TABLES {
         return Err(format!("the statement reads {tables} tables with all WITH written out, of {MOST_TABLES} at most"));
     }
@@ -56,6 +64,8 @@ struct Weight {
     width: u64,
     /// That all joins list.
     columns: u64,
+    /// Of the GROUP BY that has most.
+    sets: u64,
 }
 
 impl Weight {
@@ -66,6 +76,7 @@ impl Weight {
             tables: self.tables.saturating_add(table.tables),
             width,
             columns: self.columns.saturating_add(table.columns).saturating_add(width),
+            sets: self.sets.max(table.sets),
         }
     }
 
@@ -75,6 +86,7 @@ impl Weight {
             tables: self.tables.saturating_add(other.tables),
             width: self.width,
             columns: self.columns.saturating_add(other.columns),
+            sets: self.sets.max(other.sets),
         }
     }
 }
@@ -112,6 +124,18 @@ fn width(body: &SetExpr, of_select: u64) -> u64 {
         SetExpr::Values(values) => values.rows.first().map_or(0, |row| row.content.len() as u64),
         _ => of_select,
     }
+}
+
+/// Sets of keys that a GROUP BY is written out to.
+fn sets(group_by: &GroupByExpr) -> u64 {
+    let GroupByExpr::Expressions(keys, _) = group_by else { return 1 };
+    let of_key = |key: &Expr| match key {
+        Expr::Cube(keys) => 1_u64.checked_shl(keys.len() as u32).unwrap_or(u64::MAX),
+        Expr::Rollup(keys) => keys.len() as u64 + 1,
+        Expr::GroupingSets(sets) => sets.len() as u64,
+        _ => 1,
+    };
+    keys.iter().map(of_key).fold(1, u64::saturating_mul)
 }
 
 impl Visitor for Weigher {
@@ -153,7 +177,8 @@ impl Visitor for Weigher {
         };
         let width = select.projection.iter().map(item).fold(0, u64::saturating_add);
         let scope = self.scope();
-        *scope = Weight { width, ..scope.and(of_select) };
+        let sets = sets(&select.group_by).max(scope.and(of_select).sets);
+        *scope = Weight { width, sets, ..scope.and(of_select) };
         ControlFlow::Continue(())
     }
 
@@ -162,7 +187,7 @@ impl Visitor for Weigher {
             [name] => name.as_ident().map(folded),
             _ => None,
         };
-        let table = Weight { tables: 1, width: OF_A_TABLE, columns: 0 };
+        let table = Weight { tables: 1, width: OF_A_TABLE, ..Weight::default() };
         let table = name.and_then(|name| self.named.get(&name).copied()).unwrap_or(table);
         let scope = self.scope();
         *scope = scope.joined(Weight { tables: table.tables.max(1), ..table });
@@ -205,6 +230,19 @@ mod tests {
         let joined: Vec<String> = (0..200).map(|at| format!("w AS w{at}")).collect();
         let wide = format!("WITH w AS (SELECT {}) SELECT 1 FROM {}", columns.join(", "), joined.join(", "));
         assert!(weighed(&wide).is_err_and(|why| why.contains("columns together")));
+    }
+
+    #[test]
+    fn sets_of_keys_are_counted() {
+        for (keys, is_refused) in [
+            ("CUBE (1, 2, 3, 4, 5, 6, 7, 8, 9)", false),
+            ("CUBE (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)", true),
+            ("CUBE (1, 2, 3, 4, 5), ROLLUP (1, 2, 3, 4, 5, 6, 7, 8), GROUPING SETS ((1), (2))", true),
+            ("ROLLUP (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)", false),
+        ] {
+            let sql = format!("SELECT * FROM (SELECT count(*) FROM t GROUP BY {keys}) AS s JOIN u ON true");
+            assert_eq!(weighed(&sql).is_err_and(|why| why.contains("sets of keys")), is_refused, "{sql}");
+        }
     }
 
     #[test]

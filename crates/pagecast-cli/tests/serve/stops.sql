@@ -282,4 +282,4 @@ SELECT count(*) FROM (VALUES <<100000|, |(#, 'x#', # + 0.5)>>) v(a, b, c) WHERE 
 --- planned: subqueries
 SELECT <<5|, |(SELECT count(*) FROM s WHERE <<190| OR |k = (SELECT max(k) + # FROM t WHERE k < #)>>)>>;
 --- planned: cube [long]
-SELECT count(*) FROM (SELECT <<12|, |k % (# + 2) AS c#>> FROM t) GROUP BY CUBE (<<12|, |c#>>);
+SELECT count(*) FROM (SELECT <<9|, |k % (# + 2) AS c#>> FROM t) GROUP BY CUBE (<<9|, |c#>>);
