@@ -49,8 +49,9 @@ fn row_groups_of_many_clients_wait_for_memory() {
     attack("clients that do not read, in all places", &server, MEMORY_BYTES + MARGIN, bystander(&server), || {
         let mut clients = silent(&server);
         let began = Instant::now();
+        // Those that find no memory have their turn one after the other, up to the timeout each.
         while server.status("connections") > 2 && server.status("queries_running") > 2 {
-            assert!(began.elapsed() < Duration::from_secs(60), "clients that do not read stay");
+            assert!(began.elapsed() < Duration::from_secs(240), "clients that do not read stay");
             std::thread::sleep(Duration::from_millis(100));
         }
         eprintln!("all ended {:?} later", began.elapsed());
