@@ -5,7 +5,6 @@ mod own;
 mod prepared;
 mod typed;
 
-use std::future::Future;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -90,21 +89,17 @@ pub(super) struct Rows {
     pub(super) tag: &'static str,
 }
 
-/// Bytes of a text that others do not wait for: a millisecond of reading.
+/// Bytes of a text that others wait for: a millisecond of reading. A longer one has a thread of its
+/// own.
 const SHORT: usize = 8 << 10;
-
-/// Does something with a text: a long one has a thread of its own, so that nobody waits for it.
-async fn of_text<T: Send + 'static>(
-    bytes: usize,
-    work: impl Future<Output = Result<T, Problem>> + Send + 'static,
-) -> Result<T, Problem> {
-    if bytes <= SHORT { work.await } else { Query::read(work).await? }
-}
 
 /// The statements of a text.
 pub(super) async fn read(sql: &str) -> Result<Vec<Parsed>, Problem> {
+    if sql.len() <= SHORT {
+        return parse(sql);
+    }
     let sql = sql.to_owned();
-    of_text(sql.len(), async move { parse(&sql) }).await
+    Query::read(async move { parse(&sql) }).await?
 }
 
 fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
@@ -152,9 +147,12 @@ impl Statement {
         oids: &[u32],
         settings: &Settings,
     ) -> Result<Self, Problem> {
-        let (ctx, oids, settings) = (ctx.clone(), oids.to_vec(), settings.clone());
         // A planner's future is large, and would be a part of each connection's.
-        of_text(bytes, Box::pin(async move { Self::plan(&ctx, parsed, &oids, &settings).await })).await
+        if bytes <= SHORT {
+            return Box::pin(Self::plan(ctx, parsed, oids, settings)).await;
+        }
+        let (ctx, oids, settings) = (ctx.clone(), oids.to_vec(), settings.clone());
+        Query::read(Box::pin(async move { Self::plan(&ctx, parsed, &oids, &settings).await })).await?
     }
 
     async fn plan(ctx: &SessionContext, parsed: Parsed, oids: &[u32], settings: &Settings) -> Result<Self, Problem> {

@@ -11,12 +11,11 @@ use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use crate::budget::Budget;
 use crate::long::{at_once, at_once_by};
-use crate::watched::WatchedExec;
+use crate::watched_rows::{WatchedExec, reads};
 
 /// The rule of DataFusion that hands projections down.
 pub(crate) const OVER: &str = "ProjectionPushdown";
@@ -39,7 +38,7 @@ impl PhysicalOptimizerRule for Apart {
             return self.0.optimize(plan, config);
         }
         let plan = plan.transform_up(|plan| {
-            Ok(match plan.children().is_empty() && !plan.is::<PlaceholderRowExec>() {
+            Ok(match reads(&plan) {
                 true => Transformed::yes(Arc::new(WatchedExec::over(plan, &Budget::default())) as _),
                 false => Transformed::no(plan),
             })

@@ -48,6 +48,7 @@ pub mod values;
 mod watched;
 mod watched_filter;
 mod watched_plans;
+mod watched_rows;
 mod watched_windows;
 pub mod weight;
 mod whole_files;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Window};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Window};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::long::is_long;
+use crate::long::{is_long, is_of_texts};
 
 /// Computes it in a projection.
 #[derive(Debug)]
@@ -76,12 +76,9 @@ fn lift(expr: Expr, input: &DFSchema, lifted: &mut Vec<Expr>) -> Result<Transfor
 }
 
 fn works_on_values(expr: &Expr) -> bool {
-    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
     match expr {
         Expr::ScalarFunction(_) | Expr::Like(_) | Expr::SimilarTo(_) | Expr::Cast(_) | Expr::TryCast(_) => true,
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => {
-            matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
-        }
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_of_texts(*op),
         _ => false,
     }
 }

@@ -92,14 +92,16 @@ fn at_once_by_itself(part: &dyn PhysicalExpr, schema: &Schema) -> u64 {
             _ => LONG_BYTES,
         };
     }
-    let is_of_texts = |op: &Operator| {
-        use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
-        matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
-    };
     let is_long_work = part.is::<LikeExpr>()
         || part.is::<CastExpr>() && is_given_long()
-        || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(part.op()));
+        || part.downcast_ref::<BinaryExpr>().is_some_and(|part| is_of_texts(*part.op()));
     if is_long_work { LONG_BYTES } else { u64::MAX }
+}
+
+/// Whether an operator takes long for long texts, or makes one of them.
+pub(crate) fn is_of_texts(op: Operator) -> bool {
+    use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch, StringConcat};
+    matches!(op, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch | StringConcat)
 }
 
 fn gives_long(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {

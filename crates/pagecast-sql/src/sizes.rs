@@ -124,12 +124,16 @@ fn all(of: &Arguments, row: usize) -> u64 {
 /// At most as often as what is replaced fits into the text, or between all of its characters.
 fn replaced(of: &Arguments, row: usize) -> u64 {
     let text = of.bytes(0, row);
-    let coarse = text.checked_div(of.bytes(1, row)).unwrap_or(text + 1);
-    let times = match (of.text(0, row), of.text(1, row)) {
-        (Some(text), Some(from)) if coarse > MANY_PARTS && !from.is_empty() => text.matches(from).count() as u64,
-        _ => coarse,
-    };
-    text.saturating_add(times.saturating_mul(of.bytes(2, row)))
+    let most = text.checked_div(of.bytes(1, row)).unwrap_or(text + 1);
+    text.saturating_add(matches(of, row, most).saturating_mul(of.bytes(2, row)))
+}
+
+/// How often the second text stands in the first, if that may be often; else how often at most.
+fn matches(of: &Arguments, row: usize, most: u64) -> u64 {
+    match (of.text(0, row), of.text(1, row)) {
+        (Some(text), Some(part)) if most > MANY_PARTS && !part.is_empty() => text.matches(part).count() as u64,
+        _ => most,
+    }
 }
 
 /// Characters of a text, of which none has more than four bytes.
@@ -158,13 +162,7 @@ fn sequence(of: &Arguments, row: usize) -> u64 {
 fn split(of: &Arguments, row: usize) -> u64 {
     const VIEW: u64 = 20;
     let (text, separator) = (of.bytes(0, row), of.bytes(1, row));
-    let coarse = text.checked_div(separator).unwrap_or(text).saturating_add(1);
-    let parts = match (of.text(0, row), of.text(1, row)) {
-        (Some(text), Some(separator)) if coarse > MANY_PARTS && !separator.is_empty() => {
-            text.matches(separator).count() as u64 + 1
-        }
-        _ => coarse,
-    };
+    let parts = matches(of, row, text.checked_div(separator).unwrap_or(text)).saturating_add(1);
     text.saturating_add(parts.saturating_mul(VIEW))
 }
 

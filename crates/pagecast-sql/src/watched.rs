@@ -14,18 +14,13 @@
 //! batches of many rows out of a few: rows so wide that a batch of them would not fit are refused
 //! before.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{
@@ -34,19 +29,15 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use datafusion::prelude::SessionContext;
-use futures::{Stream, StreamExt};
 
 use crate::apart::{self, Apart};
 use crate::budget::{Budget, over_alone};
-use crate::held::Held;
 use crate::lifted::Lift;
-use crate::long::{at_once, at_once_by, long_bytes, made_of_all, rows_at_once};
-use crate::order::is_turn_over;
+use crate::long::{at_once_by, is_long, made_of_all};
 use crate::watched_filter::with_watched_filter;
+use crate::watched_rows::{WatchedExec, reads};
 use crate::{watched_plans, watched_windows};
 
 /// Has the plans of a session watched. What else rewrites plans comes before it.
@@ -80,8 +71,7 @@ impl PhysicalOptimizerRule for Watch {
             let makes_many = makes_many_of_one(plan.as_ref());
             let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
             let plan = with_small_batches(plan, &self.budget)?;
-            let enters = plan.children().is_empty() && !plan.is::<PlaceholderRowExec>();
-            if !makes_many && !enters {
+            if !makes_many && !reads(&plan) {
                 return Ok(Transformed::no(plan));
             }
             Ok(Transformed::yes(Arc::new(WatchedExec::over(plan, &self.budget)) as _))
@@ -133,8 +123,7 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
     let is_unnested = |column: usize| unnested.iter().any(|list| list.index_in_input_schema == column);
     let is_repeated = |column: usize, kind: &DataType| match kind {
         DataType::Utf8View | DataType::BinaryView => copies_views,
-        DataType::Boolean => false,
-        kind => kind.primitive_width().is_none() && !is_unnested(column),
+        kind => is_long(kind) && !is_unnested(column),
     };
     let narrow = |input: &Arc<dyn ExecutionPlan>| {
         let (plan, schema) = (Arc::clone(input), input.schema());
@@ -143,8 +132,8 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
         match columns.is_empty() {
             true => plan,
             false => {
-                let narrow = Some(Narrow { widest, columns });
-                Arc::new(WatchedExec { narrow, ..WatchedExec::over(plan, &Budget::default()) }) as _
+                let watched = WatchedExec::over(plan, &Budget::default());
+                Arc::new(watched.with_rows_of_at_most(widest, columns)) as _
             }
         }
     };
@@ -160,7 +149,7 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     }
     let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec { most, copies, ..WatchedExec::over(Arc::clone(input), budget) }) as _
+        Arc::new(WatchedExec::over(Arc::clone(input), budget).with_at_most(most, copies)) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -176,204 +165,12 @@ fn makes_many_of_one(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<UnnestExec>()
 }
 
-/// The rows of a node, with pauses between them.
-#[derive(Debug)]
-pub(crate) struct WatchedExec {
-    plan: Arc<dyn ExecutionPlan>,
-    budget: Budget,
-    narrow: Option<Narrow>,
-    /// Bytes of long values that come in one batch, but for one row.
-    most: u64,
-    /// How often all of them are copied when the last one has come.
-    copies: u64,
-}
-
-/// How wide rows may be.
-#[derive(Clone, Debug)]
-struct Narrow {
-    /// Most bytes of a row in these columns.
-    widest: u64,
-    columns: Arc<[usize]>,
-}
-
-impl WatchedExec {
-    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
-        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 }
-    }
-
-    pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
-        Arc::clone(&self.plan)
-    }
-}
-
-impl DisplayAs for WatchedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match &self.narrow {
-            Some(narrow) => write!(f, "WatchedExec: widest={}", narrow.widest),
-            None if self.most < u64::MAX => write!(f, "WatchedExec: most={}", self.most),
-            None => f.write_str("WatchedExec"),
-        }
-    }
-}
-
-impl ExecutionPlan for WatchedExec {
-    fn name(&self) -> &'static str {
-        "WatchedExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.plan.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.plan]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    /// Lets through what does not work on long values.
-    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let schema = self.plan.schema();
-        if projection.expr().iter().any(|column| at_once(&column.expr, &schema) < u64::MAX) {
-            return Ok(None);
-        }
-        let swapped = self.plan.try_swapping_with_projection(projection)?;
-        Ok(swapped.map(|plan| Arc::new(WatchedExec::over(plan, &self.budget)) as _))
-    }
-
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        let (narrow, over) = (self.narrow.clone(), Self::over(plan, &self.budget));
-        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, ..over }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows = self.plan.execute(partition, context)?;
-        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None, copies: self.copies, gathered: 0 }))
-    }
-}
-
-struct Watched {
-    rows: SendableRecordBatchStream,
-    budget: Budget,
-    narrow: Option<Narrow>,
-    most: u64,
-    /// What is left of a batch, and how many rows of it come at once.
-    rest: Option<(RecordBatch, usize)>,
-    copies: u64,
-    /// Bytes of long values that have come, where they are copied together.
-    gathered: u64,
-}
-
-impl Watched {
-    /// The next rows of a batch.
-    fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
-        if batch.num_rows() <= at_once {
-            return batch;
-        }
-        let part = batch.slice(0, at_once);
-        self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
-        part
-    }
-
-    /// Fails if there is no room for the copies of all that has come.
-    fn gather(&mut self, batch: &RecordBatch) -> Result<()> {
-        if self.copies == 0 {
-            return Ok(());
-        }
-        self.gathered += long_bytes(batch);
-        match self.gathered > self.most {
-            true => self.budget.check(self.copies * self.gathered, "a window over long values"),
-            false => Ok(()),
-        }
-    }
-
-    /// Fails if one row is so long that there is no room for what a function may make of it.
-    fn check_row(&self, part: &RecordBatch) -> Result<()> {
-        if self.most == u64::MAX || part.num_rows() != 1 {
-            return Ok(());
-        }
-        match long_bytes(part) {
-            bytes if bytes > self.most => self.budget.check(2 * bytes, "a function of one row with long values"),
-            _ => Ok(()),
-        }
-    }
-
-    fn check(&self, batch: &RecordBatch) -> Result<()> {
-        self.budget.check(0, "")?;
-        let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
-        let width = columns.iter().map(|&at| widest(batch.column(at))).sum::<u64>();
-        match width > *most {
-            true => Err(over_alone(format!(
-                "a join or unnest would repeat a row of {width} bytes, and with the memory there is it may have \
-                 {most}: SET datafusion.execution.batch_size to fewer rows"
-            ))),
-            false => Ok(()),
-        }
-    }
-}
-
-/// Bytes of the longest value.
-fn widest(column: &ArrayRef) -> u64 {
-    let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as u64;
-    match column.data_type() {
-        DataType::Utf8 => longest(&mut column.as_string::<i32>().offsets().lengths()),
-        DataType::LargeUtf8 => longest(&mut column.as_string::<i64>().offsets().lengths()),
-        DataType::Binary => longest(&mut column.as_binary::<i32>().offsets().lengths()),
-        DataType::LargeBinary => longest(&mut column.as_binary::<i64>().offsets().lengths()),
-        DataType::Utf8View => longest(&mut column.as_string_view().lengths().map(|length| length as usize)),
-        DataType::BinaryView => longest(&mut column.as_binary_view().lengths().map(|length| length as usize)),
-        // On average, of lists and the like.
-        _ => (column.to_data().get_slice_memory_size().unwrap_or(0) / column.len().max(1)) as u64,
-    }
-}
-
-impl Stream for Watched {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Held::check_current()?;
-        if is_turn_over() {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        if let Some((batch, at_once)) = self.rest.take() {
-            self.budget.check(0, "")?;
-            let part = self.part(batch, at_once);
-            return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
-        }
-        let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
-        Poll::Ready(next.map(|batch| {
-            self.check(&batch)?;
-            self.gather(&batch)?;
-            let at_once = rows_at_once(&batch, self.most);
-            let part = self.part(batch, at_once);
-            self.check_row(&part).map(|()| part)
-        }))
-    }
-}
-
-impl RecordBatchStream for Watched {
-    fn schema(&self) -> SchemaRef {
-        self.rows.schema()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::budget::tests::budget;
+    use crate::held::Held;
     use datafusion::prelude::SessionConfig;
     use futures::StreamExt;
     use std::future::poll_fn;

@@ -1,0 +1,232 @@
+//! The node that [the rules](crate::watched) put where batches enter a plan and above its joins.
+//!
+//! Between two batches it ends what was ended, gives way where its turn is over, and looks at the
+//! heap. Some hand on rows up to a width only, or few long values at once.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+
+use crate::budget::{Budget, over_alone};
+use crate::held::Held;
+use crate::long::{at_once, long_bytes, rows_at_once};
+use crate::order::is_turn_over;
+
+/// Whether rows enter a plan at this node.
+pub(crate) fn reads(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.children().is_empty() && !plan.is::<PlaceholderRowExec>()
+}
+
+/// The rows of a node, with pauses between them.
+#[derive(Debug)]
+pub(crate) struct WatchedExec {
+    plan: Arc<dyn ExecutionPlan>,
+    budget: Budget,
+    narrow: Option<Narrow>,
+    /// Bytes of long values that come in one batch, but for one row.
+    most: u64,
+    /// How often all of them are copied when the last one has come.
+    copies: u64,
+}
+
+/// How wide rows may be.
+#[derive(Clone, Debug)]
+struct Narrow {
+    /// Most bytes of a row in these columns.
+    widest: u64,
+    columns: Arc<[usize]>,
+}
+
+impl WatchedExec {
+    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
+        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 }
+    }
+
+    /// Refuses rows with more than `widest` bytes in these columns.
+    pub(crate) fn with_rows_of_at_most(self, widest: u64, columns: Arc<[usize]>) -> Self {
+        Self { narrow: Some(Narrow { widest, columns }), ..self }
+    }
+
+    /// Hands on `most` bytes of long values at once, all of which are copied `copies` times later.
+    pub(crate) fn with_at_most(self, most: u64, copies: u64) -> Self {
+        Self { most, copies, ..self }
+    }
+
+    pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::clone(&self.plan)
+    }
+}
+
+impl DisplayAs for WatchedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match &self.narrow {
+            Some(narrow) => write!(f, "WatchedExec: widest={}", narrow.widest),
+            None if self.most < u64::MAX => write!(f, "WatchedExec: most={}", self.most),
+            None => f.write_str("WatchedExec"),
+        }
+    }
+}
+
+impl ExecutionPlan for WatchedExec {
+    fn name(&self) -> &'static str {
+        "WatchedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.plan]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    /// Lets through what does not work on long values.
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema = self.plan.schema();
+        if projection.expr().iter().any(|column| at_once(&column.expr, &schema) < u64::MAX) {
+            return Ok(None);
+        }
+        let swapped = self.plan.try_swapping_with_projection(projection)?;
+        Ok(swapped.map(|plan| Arc::new(WatchedExec::over(plan, &self.budget)) as _))
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
+        let (narrow, over) = (self.narrow.clone(), Self::over(plan, &self.budget));
+        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, ..over }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = self.plan.execute(partition, context)?;
+        let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
+        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None, copies: self.copies, gathered: 0 }))
+    }
+}
+
+struct Watched {
+    rows: SendableRecordBatchStream,
+    budget: Budget,
+    narrow: Option<Narrow>,
+    most: u64,
+    /// What is left of a batch, and how many rows of it come at once.
+    rest: Option<(RecordBatch, usize)>,
+    copies: u64,
+    /// Bytes of long values that have come, where they are copied together.
+    gathered: u64,
+}
+
+impl Watched {
+    /// The next rows of a batch.
+    fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
+        if batch.num_rows() <= at_once {
+            return batch;
+        }
+        let part = batch.slice(0, at_once);
+        self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
+        part
+    }
+
+    /// Fails if there is no room for the copies of all that has come.
+    fn gather(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.copies == 0 {
+            return Ok(());
+        }
+        self.gathered += long_bytes(batch);
+        match self.gathered > self.most {
+            true => self.budget.check(self.copies * self.gathered, "a window over long values"),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if one row is so long that there is no room for what a function may make of it.
+    fn check_row(&self, part: &RecordBatch) -> Result<()> {
+        if self.most == u64::MAX || part.num_rows() != 1 {
+            return Ok(());
+        }
+        match long_bytes(part) {
+            bytes if bytes > self.most => self.budget.check(2 * bytes, "a function of one row with long values"),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<()> {
+        self.budget.check(0, "")?;
+        let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
+        let width = columns.iter().map(|&at| widest(batch.column(at))).sum::<u64>();
+        match width > *most {
+            true => Err(over_alone(format!(
+                "a join or unnest would repeat a row of {width} bytes, and with the memory there is it may have \
+                 {most}: SET datafusion.execution.batch_size to fewer rows"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Bytes of the longest value.
+fn widest(column: &ArrayRef) -> u64 {
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as u64;
+    match column.data_type() {
+        DataType::Utf8 => longest(&mut column.as_string::<i32>().offsets().lengths()),
+        DataType::LargeUtf8 => longest(&mut column.as_string::<i64>().offsets().lengths()),
+        DataType::Binary => longest(&mut column.as_binary::<i32>().offsets().lengths()),
+        DataType::LargeBinary => longest(&mut column.as_binary::<i64>().offsets().lengths()),
+        DataType::Utf8View => longest(&mut column.as_string_view().lengths().map(|length| length as usize)),
+        DataType::BinaryView => longest(&mut column.as_binary_view().lengths().map(|length| length as usize)),
+        // On average, of lists and the like.
+        _ => (column.to_data().get_slice_memory_size().unwrap_or(0) / column.len().max(1)) as u64,
+    }
+}
+
+impl Stream for Watched {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Held::check_current()?;
+        if is_turn_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some((batch, at_once)) = self.rest.take() {
+            self.budget.check(0, "")?;
+            let part = self.part(batch, at_once);
+            return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
+        }
+        let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
+        Poll::Ready(next.map(|batch| {
+            self.check(&batch)?;
+            self.gather(&batch)?;
+            let at_once = rows_at_once(&batch, self.most);
+            let part = self.part(batch, at_once);
+            self.check_row(&part).map(|()| part)
+        }))
+    }
+}
+
+impl RecordBatchStream for Watched {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+}
