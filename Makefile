@@ -61,7 +61,7 @@ capi-header: ## writes the C header anew
 	PAGECAST_WRITE_HEADER=1 cargo test --locked -p pagecast-capi --test header
 
 explore: ## the concurrency protocols under a schedule explorer
-	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle --test cooperation_shuttle
+	$(EXPLORE) cargo test --locked -p pagecast-core --test predictor_shuttle --test policy_shuttle --test cooperation_shuttle --test line_shuttle
 	$(EXPLORE) cargo test --locked -p pagecast --lib exploration
 
 check-threads: ## ThreadSanitizer and Miri, where a nightly compiler has them

@@ -23,6 +23,7 @@ mod held;
 mod keys;
 mod left_to_turn;
 mod lifted;
+mod line;
 mod listed;
 mod logs;
 mod long;
@@ -53,6 +54,12 @@ mod watched_windows;
 pub mod weight;
 mod whole_files;
 mod workers;
+
+/// What an explorer of schedules replaces.
+mod sync {
+    pub(crate) use parking_lot::Mutex;
+    pub(crate) use std::sync::atomic;
+}
 
 pub use budget::OverBudget;
 pub use classed::Classed;

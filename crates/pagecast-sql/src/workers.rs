@@ -11,7 +11,7 @@ use std::process;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::order::processors;
+use crate::line::processors;
 use crate::shape;
 
 /// Threads that large statements leave to others. A second one costs TPC-H three percent of its
