@@ -25,7 +25,7 @@ use pagecast_tables::{
 };
 
 use crate::keys::{NULL_FOLDER, Numbers, is_null, is_shown};
-use crate::named_file::check_is_there;
+use crate::named_file::check_has_no_rows;
 
 /// A table of Parquet files.
 #[derive(Debug)]
@@ -119,8 +119,8 @@ impl Folder {
         let files = listed.file_groups.into_iter().flat_map(|group| group.into_inner());
         let files = files.filter(|file| is_shown(self.files.table_paths(), &file.object_meta.location));
         let files = files.map(|file| self.table_file(file)).collect::<Result<Vec<_>>>()?;
-        if let (Some(name), true) = (&self.file, files.is_empty()) {
-            check_is_there(&self.files, name, state).await?;
+        if let (Some(name), true, true) = (&self.file, files.is_empty(), self.keys.is_empty()) {
+            check_has_no_rows(&self.files, name, state).await?;
         }
         let store =
             self.files.table_paths().first().map_or_else(ObjectStoreUrl::local_filesystem, |url| url.object_store());

@@ -107,7 +107,11 @@ impl TableProviderFactory for External {
         let schema = without(&listing.schema(), &listing.options().table_partition_cols);
         let urls = urls.unwrap_or_else(|| listing.table_paths().clone());
         let (options, numbers) = (listing.options().clone(), Numbers::AsTheyCome);
-        Listed { urls, options, numbers, file: None }.table(state, Some(schema)).await
+        let file = match &urls[..] {
+            [url] if !url.is_collection() && url.get_glob().is_none() => Some(schemas::name_of(url, url.prefix())),
+            _ => None,
+        };
+        Listed { urls, options, numbers, file }.table(state, Some(schema)).await
     }
 }
 

@@ -9,6 +9,8 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
 use datafusion::datasource::listing::{ListingTable, PartitionedFile};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
 use datafusion::datasource::source::DataSourceExec;
@@ -59,14 +61,21 @@ impl OtherFiles {
     }
 }
 
-/// Fails if the file of a table, which has this name for people, has gone.
-pub(crate) async fn check_is_there(table: &ListingTable, name: &str, session: &dyn Session) -> Result<()> {
+/// Fails if the one file of a table, in which no rows were found, should have some: it has gone, is
+/// back only now, or was cut. `name` is for people.
+pub(crate) async fn check_has_no_rows(table: &ListingTable, name: &str, session: &dyn Session) -> Result<()> {
+    let format = &table.options().format;
+    let may_be_empty = format.is::<CsvFormat>() || format.is::<JsonFormat>();
     for url in table.table_paths() {
         let store = session.runtime_env().object_store(url)?;
-        if let Err(Error::NotFound { .. }) = store.head(url.prefix()).await {
-            let what = format!("{name} has gone: the table's one file is not there any more");
-            return Err(DataFusionError::Execution(what));
-        }
+        let what = match store.head(url.prefix()).await {
+            Err(Error::NotFound { .. }) => "has gone: the table's one file is not there any more",
+            Err(error) => return Err(error.into()),
+            Ok(file) if file.size == 0 && may_be_empty => continue,
+            Ok(file) if file.size == 0 => "has no bytes: whoever writes it has not ended, or has failed",
+            Ok(_) => "was not there when the statement began: it is now, so try again",
+        };
+        return Err(DataFusionError::Execution(format!("{name} {what}")));
     }
     Ok(())
 }
@@ -95,7 +104,7 @@ impl TableProvider for OtherFiles {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.rows.scan(session, projection, filters, limit).await?;
         if let (true, Some(file)) = (plan.is::<EmptyExec>(), &self.file) {
-            check_is_there(&self.rows, file, session).await?;
+            check_has_no_rows(&self.rows, file, session).await?;
         }
         self.shown(plan)
     }
@@ -115,24 +124,48 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use datafusion::prelude::SessionContext;
 
+    use crate::listed;
     use crate::tables::{discover, message};
 
     #[tokio::test]
-    async fn a_file_that_has_gone_is_an_error_by_its_name() {
+    async fn a_file_that_has_gone_or_lost_its_bytes_is_an_error_by_its_name() {
         let folder = tempfile::tempdir().unwrap();
-        for format in ["parquet", "csv"] {
+        for (format, of_no_bytes) in [
+            ("parquet", "has no bytes: whoever writes it has not ended, or has failed"),
+            ("arrow", "has no bytes: whoever writes it has not ended, or has failed"),
+            ("csv", "no error, and no rows"),
+        ] {
             let path = folder.path().join(format!("t.{format}"));
             let ctx = SessionContext::new();
+            listed::install(&ctx);
             let copy = format!("COPY (SELECT 1 AS a) TO '{}'", path.display());
             ctx.sql(&copy).await.unwrap().collect().await.unwrap();
             for table in discover(&path).unwrap().all().unwrap() {
                 table.register(&ctx).await.unwrap();
             }
-            let rows = async || ctx.sql("SELECT a FROM t").await?.collect().await;
-            assert_eq!(rows().await.unwrap()[0].num_rows(), 1);
+            let place = path.display();
+            ctx.sql(&format!("CREATE EXTERNAL TABLE e STORED AS {format} LOCATION '{place}'")).await.unwrap();
+            let error_of = async |table| {
+                let rows = async { ctx.sql(&format!("SELECT a FROM {table}")).await?.collect().await };
+                match rows.await {
+                    Err(error) => message(&error),
+                    Ok(rows) if rows.is_empty() => "no error, and no rows".to_owned(),
+                    Ok(_) => "none".to_owned(),
+                }
+            };
+            for table in ["t", "e"] {
+                assert_eq!(error_of(table).await, "none");
+            }
+            std::fs::write(&path, "").unwrap();
+            for table in ["t", "e"] {
+                let error = error_of(table).await;
+                assert!(error.ends_with(of_no_bytes), "{table}: {error}");
+            }
             std::fs::remove_file(&path).unwrap();
-            let error = message(&rows().await.unwrap_err());
-            assert_eq!(error, format!("{} has gone: the table's one file is not there any more", path.display()));
+            for table in ["t", "e"] {
+                let error = error_of(table).await;
+                assert_eq!(error, format!("{place} has gone: the table's one file is not there any more"));
+            }
         }
     }
 }

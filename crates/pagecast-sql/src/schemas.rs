@@ -9,6 +9,7 @@ use datafusion::datasource::file_format::arrow::ArrowFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTableUrl};
 use datafusion::execution::SessionState;
 use futures::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 use pagecast_corrections::widening;
 
@@ -42,7 +43,7 @@ pub(crate) async fn merged(
         files.sort_unstable_by(|one, other| one.location.cmp(&other.location));
         let of_file = |meta: ObjectMeta| async move {
             let schema = options.format.infer_schema(state, store, std::slice::from_ref(&meta)).await?;
-            let name = name_of(url, &meta);
+            let name = name_of(url, &meta.location);
             Ok::<_, DataFusionError>(InFile { name, meta, store: Arc::clone(store), schema })
         };
         let together = state.config_options().execution.meta_fetch_concurrency.get();
@@ -62,10 +63,10 @@ pub(crate) async fn merged(
     Ok(Arc::new(merged))
 }
 
-/// A file's name for people.
-fn name_of(url: &ListingTableUrl, file: &ObjectMeta) -> String {
+/// The name, for people, of a file in the store of this place.
+pub(crate) fn name_of(url: &ListingTableUrl, file: &Path) -> String {
     let store = url.object_store();
-    format!("{}{}", packed(store.as_str()).trim_start_matches("file://"), file.location)
+    format!("{}{file}", packed(store.as_str()).trim_start_matches("file://"))
 }
 
 /// Fails if a column of the file cannot be read as the table's.
