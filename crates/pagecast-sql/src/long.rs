@@ -123,6 +123,12 @@ pub(crate) fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
     rows.div_ceil(parts).max(1)
 }
 
+/// The rows of a result for whoever writes them as something else: it copies all that it is given.
+pub(crate) fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
+    let (rows, at_once) = (batch.num_rows(), rows_at_once(&batch, LONG_BYTES));
+    (0..rows).step_by(at_once.max(1)).map(move |from| batch.slice(from, at_once.min(rows - from)))
+}
+
 /// Bytes of values of which each may be long.
 pub(crate) fn long_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().filter(|column| is_long(column.data_type())).map(|column| bytes(column)).sum()

@@ -19,7 +19,7 @@ use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use crate::held::{self, Held};
 use crate::workers::workers;
-use crate::{patient, semantics, summary, tables};
+use crate::{long, patient, semantics, summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
 const AHEAD: usize = 2;
@@ -119,9 +119,15 @@ impl Query {
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
         let rows = held.task(async move {
-            while let Some(batch) = stream.next().await {
-                if sender.send(batch).await.is_err() {
+            while let Some(rows) = stream.next().await {
+                let Ok(batch) = rows else {
+                    _ = sender.send(rows).await;
                     return;
+                };
+                for part in long::parts(batch) {
+                    if sender.send(Ok(part)).await.is_err() {
+                        return;
+                    }
                 }
             }
         });
