@@ -22,7 +22,7 @@ const BESIDE: u64 = 128;
 const CALLS: usize = 2;
 
 /// Arguments, of which functions take some: texts first.
-const ARGUMENTS: [&str; 41] = [
+const ARGUMENTS: [&str; 42] = [
     "s, 'a', 'bbbbbbbb', 'g'",
     "s, u, s, u",
     "s, ' ', u, s",
@@ -36,6 +36,7 @@ const ARGUMENTS: [&str; 41] = [
     "s, 3",
     "s, 100000",
     "b, 'hex'",
+    "encode(b, 'hex'), 'hex'",
     "b",
     "words, s",
     "s, words",
