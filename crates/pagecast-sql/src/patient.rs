@@ -3,9 +3,9 @@
 //! A sort or a join that would fit fails when others hold the memory, or when its own partitions
 //! take it from each other, and whether they do is chance. So a statement that has handed on no
 //! rows is given up where it fails. It runs again when it has the turn of large ones, of which one
-//! runs at a time beside small ones, and then in one partition. What a statement needed by itself
-//! it gets at once when it comes again. The error stands where that does not help and nobody else
-//! holds anything.
+//! runs at a time beside small ones; then with [joins that go to disk](crate::merge_joins), and in
+//! one partition. What a statement needed by itself it gets at once when it comes again. The error
+//! stands where that does not help and nobody else holds anything.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -28,12 +28,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::budget::OverBudget;
 use crate::held::{self, Held};
+use crate::merge_joins;
 
 /// How long a statement tries while others hold memory, and how long it waits for its turn while
 /// whoever has that hands on no rows.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause between two attempts beside others; each one is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(50);
+/// What a hash join is called where memory is counted.
+const HASH_JOIN: &str = "HashJoinInput";
 /// Statements whose needs are known; with more all are forgotten.
 const MOST_KNOWN: usize = 1000;
 
@@ -46,13 +49,28 @@ static KNOWN: Mutex<HashMap<u64, Need, BuildHasherDefault<DefaultHasher>>> =
     Mutex::new(HashMap::with_hasher(BuildHasherDefault::new()));
 
 /// What a statement needs to be done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Need {
-    Nothing,
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Need {
     /// The turn of large statements.
-    Turn,
-    /// And one partition, of which nothing takes memory from another.
-    OnePartition,
+    turn: bool,
+    /// Joins that go to disk.
+    merge_joins: bool,
+    /// One partition, of which nothing takes memory from another.
+    one_partition: bool,
+}
+
+impl Need {
+    /// What may help a statement that failed like this with what it had.
+    fn after(self, error: &DataFusionError, are_others: bool) -> Option<Self> {
+        let of_a_join = error.to_string().contains(HASH_JOIN);
+        Some(match self {
+            Self { turn: false, .. } if are_others => Self { turn: true, ..self },
+            Self { merge_joins: false, .. } if of_a_join => Self { turn: true, merge_joins: true, ..self },
+            Self { one_partition: false, .. } => Self { turn: true, one_partition: true, ..self },
+            Self { merge_joins: false, .. } => Self { merge_joins: true, ..self },
+            _ => return None,
+        })
+    }
 }
 
 /// Plans a statement. It runs when its rows are asked for.
@@ -66,7 +84,7 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
         return frame.execute_stream().await;
     }
     let key = BuildHasherDefault::<DefaultHasher>::default().hash_one(plan);
-    let need = KNOWN.lock().get(&key).copied().unwrap_or(Need::Nothing);
+    let need = KNOWN.lock().get(&key).copied().unwrap_or_default();
     let (state, logical) = frame.into_parts();
     let plan = planned(&state, &logical, need).await?;
     let schema = plan.schema();
@@ -89,11 +107,18 @@ pub(crate) fn is_turn_taken() -> bool {
 }
 
 async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
-    if need < Need::OnePartition {
+    if need == Need::default() {
         return state.create_physical_plan(plan).await;
     }
     let mut state = state.clone();
-    *state.config_mut() = state.config().clone().with_target_partitions(1);
+    let mut config = state.config().clone();
+    if need.merge_joins {
+        config = merge_joins::all(config);
+    }
+    if need.one_partition {
+        config = config.with_target_partitions(1);
+    }
+    *state.config_mut() = config;
     state.create_physical_plan(plan).await
 }
 
@@ -115,7 +140,7 @@ impl Begun {
     /// The first rows, of the first attempt that has some.
     async fn first(&mut self, mut plan: Arc<dyn ExecutionPlan>) -> Result<Option<RecordBatch>> {
         loop {
-            if self.need >= Need::Turn {
+            if self.need.turn {
                 self.take_turn().await;
             }
             self.is_beside = self.do_others_hold();
@@ -143,8 +168,8 @@ impl Begun {
 
     /// Needs more than it had, or waits for what others hold. Fails if they hold nothing.
     async fn need_more(&mut self, error: DataFusionError) -> Result<()> {
-        if self.need < Need::OnePartition {
-            self.need = if self.need < Need::Turn && held::are_others() { Need::Turn } else { Need::OnePartition };
+        if let Some(need) = self.need.after(&error, held::are_others()) {
+            self.need = need;
             let mut known = KNOWN.lock();
             if known.len() >= MOST_KNOWN {
                 known.clear();

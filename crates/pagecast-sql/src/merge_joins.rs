@@ -1,0 +1,217 @@
+//! Joins that go to disk where memory ends.
+//!
+//! A hash join of DataFusion has all rows of its left side in memory, and ends the statement where
+//! they do not fit (<https://github.com/apache/datafusion/issues/1599>). A merge join sorts both
+//! sides, and sorts go to disk. So [`patient`](crate::patient) has the joins of a statement that
+//! found too little memory become merge joins.
+//!
+//! Joins that stay: on keys that a merge join does not compare, or not as SQL does (it has no order
+//! for NaN, and two zeros), and `NOT IN`. They go when the hash join of a released DataFusion
+//! spills.
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, Result};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+/// The rule of DataFusion that chooses the sides of joins. What comes after it sorts and
+/// partitions.
+const AFTER: &str = "join_selection";
+
+/// Has joins become merge joins under the options of [`all`].
+pub(crate) fn install(ctx: &SessionContext) {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let rules = state.physical_optimizers().iter().flat_map(|rule| match rule.name() {
+        AFTER => vec![Arc::clone(rule), Arc::new(MergeJoins) as _],
+        _ => vec![Arc::clone(rule)],
+    });
+    *state = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_owned())
+        .with_physical_optimizer_rules(rules.collect())
+        .build();
+}
+
+/// The options under which all joins become merge joins that may: DataFusion's own choice of them
+/// takes no account of keys, and has none in one partition.
+pub(crate) fn all(config: SessionConfig) -> SessionConfig {
+    let mut config = config.with_repartition_joins(false);
+    config.options_mut().optimizer.prefer_hash_join = false;
+    config
+}
+
+#[derive(Debug)]
+struct MergeJoins;
+
+impl PhysicalOptimizerRule for MergeJoins {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.optimizer.prefer_hash_join {
+            return Ok(plan);
+        }
+        let merged = plan.transform_up(|plan| match plan.downcast_ref::<HashJoinExec>() {
+            Some(join) if may_be_merged(join) => {
+                let options = vec![SortOptions::default(); join.on().len()];
+                let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+                let (on, filter) = (join.on().to_vec(), join.filter().map(as_merged).transpose()?);
+                let merged = SortMergeJoinExec::try_new(
+                    left,
+                    right,
+                    on,
+                    filter,
+                    *join.join_type(),
+                    options,
+                    join.null_equality(),
+                )?;
+                Ok(Transformed::yes(Arc::new(merged) as _))
+            }
+            _ => Ok(Transformed::no(plan)),
+        });
+        merged.map(|merged| merged.data)
+    }
+
+    fn name(&self) -> &'static str {
+        "merge_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The filter as a merge join needs it: over columns of the left side before those of the right
+/// one, whichever sides were exchanged, and of which each may be NULL, as in rows without a partner.
+fn as_merged(filter: &JoinFilter) -> Result<JoinFilter> {
+    let (columns, fields) = (filter.column_indices(), filter.schema().fields());
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|&at| columns[at].side == JoinSide::Right);
+    let moved = |part: Arc<dyn PhysicalExpr>| match part.downcast_ref::<Column>() {
+        Some(column) => {
+            let at = order.iter().position(|&at| at == column.index()).unwrap_or_default();
+            Ok(Transformed::yes(Arc::new(Column::new(column.name(), at)) as _))
+        }
+        None => Ok(Transformed::no(part)),
+    };
+    let expression = Arc::clone(filter.expression()).transform_up(moved)?.data;
+    let schema: Vec<_> = order.iter().map(|&at| fields[at].as_ref().clone().with_nullable(true)).collect();
+    let columns = order.iter().map(|&at| columns[at].clone()).collect();
+    Ok(JoinFilter::new(expression, columns, Arc::new(Schema::new(schema))))
+}
+
+/// Whether a merge join gives the same rows.
+fn may_be_merged(join: &HashJoinExec) -> bool {
+    let is_ordered = |kind: DataType| {
+        kind.is_integer()
+            || matches!(kind, DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::Decimal128(..))
+            || matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            || matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+            || matches!(kind, DataType::FixedSizeBinary(_) | DataType::Timestamp(_, None))
+    };
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let are_ordered = join.on().iter().all(|(one, other)| {
+        one.data_type(&left).is_ok_and(is_ordered) && other.data_type(&right).is_ok_and(is_ordered)
+    });
+    are_ordered && !join.null_aware && !join.contains_projection()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::util::pretty::pretty_format_batches;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::displayable;
+    use futures::TryStreamExt;
+
+    use super::*;
+    use crate::patient;
+
+    /// With NULLs, and keys that come several times; the last condition lets a part of the pairs
+    /// pass.
+    const JOINS: [(&str, &str); 9] = [
+        ("b.v", "a JOIN b ON a.k = b.k"),
+        ("b.v", "a JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a LEFT JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a RIGHT JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a FULL JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a JOIN b ON a.k IS NOT DISTINCT FROM b.k"),
+        ("b.v", "a JOIN b ON a.t = b.t AND a.k = b.k"),
+        ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.v > a.v)"),
+        ("0", "a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.v > a.v)"),
+    ];
+
+    fn session(bytes: usize, partitions: usize) -> SessionContext {
+        let pool = Arc::new(GreedyMemoryPool::new(bytes));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        let config =
+            SessionConfig::new().with_target_partitions(partitions).with_sort_spill_reservation_bytes(100 << 10);
+        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        install(&ctx);
+        ctx
+    }
+
+    /// Sums over a join of some rows.
+    fn sums((b, join): (&str, &str), rows: usize) -> String {
+        let table = |factor: usize| {
+            format!(
+                "SELECT CASE WHEN value % 3001 = 0 THEN NULL ELSE value * {factor} % {rows} END AS k, \
+                 value * 31 % 1009 AS v, repeat('x', 20) || (value % 97)::text AS t FROM range({rows})"
+            )
+        };
+        format!(
+            "WITH a AS ({}), b AS ({}) SELECT count(*) AS n, sum(a.k) AS k, sum(a.v) AS a, sum({b}) AS b FROM {join}",
+            table(1),
+            table(3)
+        )
+    }
+
+    async fn result(ctx: &SessionContext, sql: &str) -> Result<String> {
+        let rows = patient::execute(ctx.sql(sql).await?).await?;
+        let rows: Vec<_> = rows.try_collect().await?;
+        Ok(pretty_format_batches(&rows)?.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn joins_of_any_kind_end_in_little_memory_with_the_same_rows() {
+        for join in JOINS {
+            let sql = sums(join, 300_000);
+            let right = result(&session(1 << 30, 2), &sql).await.unwrap();
+            for partitions in [1, 2] {
+                let little = session(5 << 20, partitions);
+                let stock = little.sql(&sql).await.unwrap().collect().await;
+                assert!(stock.is_err(), "{join:?} fits by itself in {partitions}");
+                assert_eq!(result(&little, &sql).await.unwrap(), right, "{join:?} in {partitions}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_join_stays_whose_keys_a_merge_join_would_not_compare() {
+        let ctx = session(1 << 30, 2);
+        let ctx = SessionContext::new_with_state({
+            let mut state = ctx.state();
+            *state.config_mut() = all(state.config().clone());
+            state
+        });
+        for (key, is_merged) in [("bigint", true), ("text", true), ("double", false), ("interval", false)] {
+            let sql = format!(
+                "SELECT * FROM (SELECT arrow_cast(value, 'Utf8')::{key} AS k FROM range(9)) AS a JOIN (SELECT \
+                 arrow_cast(value, 'Utf8')::{key} AS k FROM range(9)) AS b USING (k)"
+            );
+            let plan = ctx.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+            let plan = displayable(plan.as_ref()).indent(false).to_string();
+            assert_eq!(plan.contains("SortMergeJoin"), is_merged, "{key}: {plan}");
+            assert_eq!(plan.contains("HashJoin"), !is_merged, "{key}: {plan}");
+        }
+    }
+}
