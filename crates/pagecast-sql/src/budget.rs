@@ -148,6 +148,14 @@ impl Budget {
         shared.share_out(taken.saturating_add(more));
         Ok(())
     }
+
+    /// Has the pool give way to operators that account for so many bytes: some are at work for long
+    /// after the last batch has entered their plan.
+    pub(crate) fn make_room(&self, accounted: u64) {
+        if let Some(shared) = &self.0 {
+            shared.share_out(shared.taken().max(accounted));
+        }
+    }
 }
 
 /// The pool's floor in a budget.

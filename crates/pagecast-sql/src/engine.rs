@@ -99,7 +99,7 @@ impl Engine {
         let memory = options.memory.unwrap_or_else(half_of_the_machine);
         let pool = open_pool(&options, memory)?;
         let budget = Budget::new(memory, pool.clone());
-        let operators = LeftToTurn::new(Budget::of_operators(memory) as usize);
+        let operators = LeftToTurn::new(Budget::of_operators(memory) as usize, budget.clone());
         let operators = TrackConsumersPool::new(operators, NAMED);
         let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(operators));
         if !options.bounded {

@@ -101,7 +101,7 @@ pub(crate) fn keep_freed(bytes: u64) {
     {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: it takes numbers, and any thread may call it.
-        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST_KEPT) };
+        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes.min(LARGEST_KEPT)) };
         // SAFETY: as above.
         let _ = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) };
     }

@@ -1,5 +1,5 @@
-//! The account of what operators keep, of which a part is left to the large statement that has its
-//! turn: it would fail in the middle of its rows if others took all of it.
+//! The account of what operators keep, to which the pool gives way. A part of it is left to the
+//! large statement that has its turn: it would fail in the middle of its rows if others took all.
 
 use std::fmt;
 
@@ -8,6 +8,7 @@ use datafusion::execution::memory_pool::{
     GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, human_readable_size,
 };
 
+use crate::budget::Budget;
 use crate::held::Held;
 use crate::patient::is_turn_taken;
 
@@ -18,12 +19,14 @@ const PART: usize = 4;
 pub(crate) struct LeftToTurn {
     all: GreedyMemoryPool,
     most: usize,
+    /// What it is a part of.
+    budget: Budget,
 }
 
 impl LeftToTurn {
-    /// Of so many bytes.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { all: GreedyMemoryPool::new(most), most }
+    /// Of so many bytes of a budget.
+    pub(crate) fn new(most: usize, budget: Budget) -> Self {
+        Self { all: GreedyMemoryPool::new(most), most, budget }
     }
 }
 
@@ -48,6 +51,7 @@ impl MemoryPool for LeftToTurn {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.all.grow(reservation, additional);
+        self.budget.make_room(self.all.reserved() as u64);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -62,7 +66,9 @@ impl MemoryPool for LeftToTurn {
                 self.most
             );
         }
-        self.all.try_grow(reservation, additional)
+        self.all.try_grow(reservation, additional)?;
+        self.budget.make_room(self.all.reserved() as u64);
+        Ok(())
     }
 
     fn reserved(&self) -> usize {

@@ -90,7 +90,7 @@ impl PhysicalOptimizerRule for MergeJoins {
 }
 
 /// The filter as a merge join needs it: over columns of the left side before those of the right
-/// one, whichever sides were exchanged, and of which each may be NULL, as in rows without a partner.
+/// one, also if the sides were exchanged, and each may be NULL, as in rows without a partner.
 fn as_merged(filter: &JoinFilter) -> Result<JoinFilter> {
     let (columns, fields) = (filter.column_indices(), filter.schema().fields());
     let mut order: Vec<usize> = (0..columns.len()).collect();

@@ -228,7 +228,7 @@ mod tests {
     use futures::TryStreamExt;
 
     use super::*;
-    use crate::budget::{over, over_alone};
+    use crate::budget::{Budget, over, over_alone};
     use crate::left_to_turn::LeftToTurn;
 
     const SORT: &str = "SELECT value, max(repeat('x', 20)) AS s FROM range(400000) GROUP BY value ORDER BY value";
@@ -272,7 +272,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_quarter_is_left_to_who_has_the_turn() {
-        let pool: Arc<dyn MemoryPool> = Arc::new(LeftToTurn::new(100));
+        let pool: Arc<dyn MemoryPool> = Arc::new(LeftToTurn::new(100, Budget::default()));
         let (small, large) =
             (MemoryConsumer::new("small").register(&pool), MemoryConsumer::new("large").register(&pool));
         let turn = TURN.acquire().await.unwrap();

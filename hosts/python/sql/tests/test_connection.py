@@ -165,8 +165,9 @@ def test_a_query_that_fails_in_its_middle_says_so(connection: pagecast.Connectio
     assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
 
 
-# Takes more than the least that statements have.
-HUNGRY = "SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON a.value = b.value"
+# Takes more than the least that statements have, and cannot go to disk.
+KEYS = "CAST(a.value AS DOUBLE) = CAST(b.value AS DOUBLE)"
+HUNGRY = f"SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON {KEYS}"
 
 
 def test_memory_of_queries_is_bounded(data: Path) -> None:
