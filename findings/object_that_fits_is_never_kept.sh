@@ -12,7 +12,7 @@
 # objects) that is 1 % of the cache, in S3-FIFO and Clock2Q+ 10 %, in 2Q and SLRU a quarter, in
 # Cacheus and ClockPro about half. A larger object is not stored even where the cache is empty; only
 # LIRS says so, once. The same rule leaves W-TinyLFU without a single hit in a cache for 99 objects
-# of one size, and for window_size=0, which the class's text allows. LRU, SIEVE, ARC and others keep it.
+# of one size, and for window_size=0, which the class's text allows. LRU, SIEVE and ARC keep it.
 #
 # It hurts comparisons over objects of many sizes: the cliff counts as the policy's quality.
 set -euo pipefail
