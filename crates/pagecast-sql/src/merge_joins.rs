@@ -9,7 +9,8 @@
 //! for NaN, and two zeros), `NOT IN`, and outer and semi joins with a condition beside their keys:
 //! with a filter of its own a merge join of 55.2 leaves out rows, reads other columns and panics
 //! (<https://github.com/apache/datafusion/issues/21197> is of that kind). The condition of an inner
-//! join stands above it. All of this goes when the hash join of a released DataFusion spills.
+//! join stands above it. Merge joins that the planner chooses, by `prefer_hash_join = false`, are
+//! held to the same. All of this goes when the hash join of a released DataFusion spills.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 /// The rule of DataFusion that chooses the sides of joins. What comes after it sorts and
@@ -63,7 +64,11 @@ impl PhysicalOptimizerRule for MergeJoins {
         }
         let merged = plan.transform_up(|plan| match plan.downcast_ref::<HashJoinExec>() {
             Some(join) if may_be_merged(join) => Ok(Transformed::yes(merged(join)?)),
-            _ => Ok(Transformed::no(plan)),
+            Some(_) => Ok(Transformed::no(plan)),
+            None => match plan.downcast_ref::<SortMergeJoinExec>() {
+                Some(join) => hashed(join, &plan),
+                None => Ok(Transformed::no(plan)),
+            },
         });
         merged.map(|merged| merged.data)
     }
@@ -94,6 +99,19 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     };
     let condition = Arc::clone(filter.expression()).transform_up(of_rows)?.data;
     Ok(Arc::new(FilterExec::try_new(condition, Arc::new(merged))?))
+}
+
+/// A merge join that the planner chose, as it does without `prefer_hash_join`; as a hash join where
+/// it would give other rows.
+fn hashed(join: &SortMergeJoinExec, plan: &Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let (on, kind, filter) = (join.on().to_vec(), join.join_type(), join.filter().clone());
+    let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+    let mode = PartitionMode::Partitioned;
+    let hashed = HashJoinExec::try_new(left, right, on, filter, &kind, None, mode, join.null_equality(), false)?;
+    Ok(match hashed.filter().is_none() && may_be_merged(&hashed) {
+        true => Transformed::no(Arc::clone(plan)),
+        false => Transformed::yes(Arc::new(hashed)),
+    })
 }
 
 /// Whether a merge join gives the same rows.
@@ -182,14 +200,17 @@ mod tests {
         }
     }
 
+    /// A session with these options.
+    fn under(options: impl FnOnce(SessionConfig) -> SessionConfig) -> SessionContext {
+        let mut state = session(1 << 30, 2).state();
+        *state.config_mut() = options(state.config().clone());
+        SessionContext::new_with_state(state)
+    }
+
     #[tokio::test]
-    async fn a_join_stays_whose_keys_a_merge_join_would_not_compare() {
-        let ctx = session(1 << 30, 2);
-        let ctx = SessionContext::new_with_state({
-            let mut state = ctx.state();
-            *state.config_mut() = all(state.config().clone());
-            state
-        });
+    async fn a_join_stays_whose_rows_a_merge_join_would_not_give() {
+        let (ours, theirs) =
+            (under(all), under(|config| config.set_bool("datafusion.optimizer.prefer_hash_join", false)));
         for (key, join, and, is_merged) in [
             ("bigint", "JOIN", "", true),
             ("text", "FULL JOIN", "", true),
@@ -200,10 +221,12 @@ mod tests {
         ] {
             let rows = format!("(SELECT arrow_cast(value, 'Utf8')::{key} AS k, value % 3 AS v FROM range(9))");
             let sql = format!("SELECT * FROM {rows} AS a {join} {rows} AS b ON a.k = b.k {and}");
-            let plan = ctx.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
-            let plan = displayable(plan.as_ref()).indent(false).to_string();
-            assert_eq!(plan.contains("SortMergeJoin"), is_merged, "{key}: {plan}");
-            assert_eq!(plan.contains("HashJoin"), !is_merged, "{key}: {plan}");
+            for (ctx, is_merged) in [(&ours, is_merged), (&theirs, is_merged && and.is_empty())] {
+                let plan = ctx.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+                let plan = displayable(plan.as_ref()).indent(false).to_string();
+                assert_eq!(plan.contains("SortMergeJoin"), is_merged, "{key} {join} {and}: {plan}");
+                assert_eq!(plan.contains("HashJoin"), !is_merged, "{key} {join} {and}: {plan}");
+            }
         }
     }
 }
