@@ -42,6 +42,7 @@ pub mod footer;
 mod guards;
 mod instants;
 pub mod intervals;
+pub mod merge_joins;
 mod missing_order;
 pub mod namesakes;
 mod nested_filters;
@@ -130,6 +131,7 @@ fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn Phy
     match rule.name() {
         casts::bounds::OVER => Around::new(rule, casts::bounds::optimize),
         float_keys::OVER => Around::new(rule, float_keys::optimize),
+        merge_joins::OVER => Around::new(rule, merge_joins::optimize),
         missing_order::OVER => Around::new(rule, missing_order::optimize),
         nested_filters::OVER => Around::new(rule, nested_filters::optimize),
         padded::OVER => Around::new(rule, padded::optimize),

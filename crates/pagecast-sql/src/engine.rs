@@ -22,7 +22,6 @@ use crate::held;
 use crate::left_to_turn::LeftToTurn;
 use crate::listed;
 use crate::logs;
-use crate::merge_joins;
 use crate::place::Place;
 use crate::reading::Reading;
 use crate::results;
@@ -116,7 +115,6 @@ impl Engine {
         }
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
         semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
-        merge_joins::install(&ctx);
         let (mut found, store) = find(&options, &ctx).await?;
         let bounds = bounds(&options)?;
         if let Some(bounds) = &bounds {

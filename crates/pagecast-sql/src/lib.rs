@@ -27,7 +27,6 @@ mod line;
 mod listed;
 mod logs;
 mod long;
-mod merge_joins;
 mod named_file;
 mod order;
 pub mod patient;

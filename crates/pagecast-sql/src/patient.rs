@@ -3,7 +3,7 @@
 //! A sort or a join that would fit fails when others hold the memory, or when its own partitions
 //! take it from each other, and whether they do is chance. So a statement that has handed on no
 //! rows is given up where it fails. It runs again when it has the turn of large ones, of which one
-//! runs at a time beside small ones; then with [joins that go to disk](crate::merge_joins), and in
+//! runs at a time beside small ones; then with [joins that go to disk](merge_joins), and in
 //! one partition. What a statement needed by itself it gets at once when it comes again. The error
 //! stands where that does not help and nobody else holds anything.
 
@@ -22,13 +22,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{StreamExt, stream};
+use pagecast_corrections::merge_joins;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::OverBudget;
 use crate::held::{self, Held};
-use crate::merge_joins;
 
 /// How long a statement tries while others hold memory, and how long it waits for its turn while
 /// whoever has that hands on no rows.
@@ -222,6 +222,7 @@ fn is_want_of_memory(error: &DataFusionError) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use arrow::util::pretty::pretty_format_batches;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::prelude::{SessionConfig, SessionContext};
@@ -298,5 +299,59 @@ mod tests {
         let sql = "SELECT a.value FROM range(400000) a JOIN range(400000) b ON a.value = b.value";
         let error = rows(&session(1), sql).await.unwrap_err();
         assert!(is_want_of_memory(&error), "{error}");
+    }
+    /// With NULLs, and keys that come several times.
+    const JOINS: [(&str, &str); 9] = [
+        ("b.v", "a JOIN b ON a.k = b.k"),
+        ("b.v", "a JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a JOIN b ON a.t = b.t AND a.k = b.k AND b.v + a.v < 1000"),
+        ("b.v", "a LEFT JOIN b ON a.k = b.k"),
+        ("b.v", "a RIGHT JOIN b ON a.k = b.k"),
+        ("b.v", "a FULL JOIN b ON a.k = b.k"),
+        ("b.v", "a JOIN b ON a.k IS NOT DISTINCT FROM b.k"),
+        ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
+        ("0", "a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
+    ];
+
+    /// A session with so many bytes, whose joins may go to disk.
+    fn little(bytes: usize, partitions: usize) -> SessionContext {
+        let pool = Arc::new(GreedyMemoryPool::new(bytes));
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
+        let config = SessionConfig::new().with_target_partitions(partitions);
+        let ctx = SessionContext::new_with_config_rt(config.with_sort_spill_reservation_bytes(100 << 10), runtime);
+        pagecast_corrections::install(&ctx, |_| false).unwrap();
+        ctx
+    }
+
+    /// Sums over a join of some rows.
+    fn sums((b, join): (&str, &str), rows: usize) -> String {
+        let table = |factor: usize| {
+            format!(
+                "SELECT CASE WHEN value % 3001 = 0 THEN NULL ELSE value * {factor} % {rows} END AS k, \
+                 value * 31 % 1009 AS v, repeat('x', 20) || (value % 97)::text AS t FROM range({rows})"
+            )
+        };
+        format!(
+            "WITH a AS ({}), b AS ({}) SELECT count(*) AS n, sum(a.k) AS k, sum(a.v) AS a, sum({b}) AS b FROM {join}",
+            table(1),
+            table(3)
+        )
+    }
+
+    async fn result(ctx: &SessionContext, sql: &str) -> Result<String> {
+        let rows: Vec<_> = execute(ctx.sql(sql).await?).await?.try_collect().await?;
+        Ok(pretty_format_batches(&rows)?.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn joins_of_any_kind_end_in_little_memory_with_the_same_rows() {
+        for (join, partitions) in JOINS.into_iter().zip([1, 2].into_iter().cycle()) {
+            let sql = sums(join, 300_000);
+            let right = result(&little(1 << 30, 2), &sql).await.unwrap();
+            let little = little(5 << 20, partitions);
+            let stock = little.sql(&sql).await.unwrap().collect().await;
+            assert!(stock.is_err(), "{join:?} fits by itself in {partitions}");
+            assert_eq!(result(&little, &sql).await.unwrap(), right, "{join:?} in {partitions}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod casts;
 mod groups;
+mod joins;
 mod subqueries;
 
 use datafusion::arrow::array::AsArray;
