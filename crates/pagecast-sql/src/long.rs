@@ -114,7 +114,7 @@ pub(crate) fn is_long(kind: &DataType) -> bool {
 }
 
 /// Rows of a batch that come at once.
-pub(crate) fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
+fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
     let rows = batch.num_rows();
     if most == u64::MAX || rows <= 1 {
         return rows;
@@ -123,10 +123,36 @@ pub(crate) fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
     rows.div_ceil(parts).max(1)
 }
 
-/// The rows of a result for whoever writes them as something else: it copies all that it is given.
-pub(crate) fn parts(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
-    let (rows, at_once) = (batch.num_rows(), rows_at_once(&batch, LONG_BYTES));
-    (0..rows).step_by(at_once.max(1)).map(move |from| batch.slice(from, at_once.min(rows - from)))
+/// A batch in parts of about so many bytes of long values, but for one row; whole if it is smaller.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    rest: Option<RecordBatch>,
+    at_once: usize,
+}
+
+impl Parts {
+    pub(crate) fn of(batch: RecordBatch, most: u64) -> Self {
+        Self { at_once: rows_at_once(&batch, most), rest: Some(batch) }
+    }
+
+    /// Those of a result: whoever writes it as something else copies all that it is given.
+    pub(crate) fn of_result(batch: RecordBatch) -> Self {
+        Self::of(batch, LONG_BYTES)
+    }
+}
+
+impl Iterator for Parts {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let batch = self.rest.take()?;
+        let rest = batch.num_rows().saturating_sub(self.at_once);
+        if rest == 0 {
+            return Some(batch);
+        }
+        self.rest = Some(batch.slice(self.at_once, rest));
+        Some(batch.slice(0, self.at_once))
+    }
 }
 
 /// Bytes of values of which each may be long.

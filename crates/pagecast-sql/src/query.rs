@@ -18,8 +18,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use crate::held::{self, Held};
+use crate::long::Parts;
 use crate::workers::workers;
-use crate::{long, patient, semantics, summary, tables};
+use crate::{patient, semantics, summary, tables};
 
 /// Batches that wait to be shown: enough that the query goes on while one is printed.
 const AHEAD: usize = 2;
@@ -124,7 +125,7 @@ impl Query {
                     _ = sender.send(rows).await;
                     return;
                 };
-                for part in long::parts(batch) {
+                for part in Parts::of_result(batch) {
                     if sender.send(Ok(part)).await.is_err() {
                         return;
                     }

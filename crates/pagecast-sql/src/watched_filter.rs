@@ -24,7 +24,7 @@ use datafusion::physical_plan::joins::{
 };
 
 use crate::held::Held;
-use crate::long::{at_once, rows_at_once};
+use crate::long::{Parts, at_once};
 
 /// The join with its filter watched, if it has one.
 pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -103,15 +103,12 @@ impl PhysicalExpr for Watched {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let (rows, at_once) = (batch.num_rows(), rows_at_once(batch, self.most));
-        if rows <= at_once {
-            return self.of_part(batch);
+        let parts: Vec<_> = Parts::of(batch.clone(), self.most).collect();
+        if let [whole] = &parts[..] {
+            return self.of_part(whole);
         }
-        let part = |from: usize| {
-            let part = batch.slice(from, at_once.min(rows - from));
-            self.of_part(&part)?.into_array(part.num_rows())
-        };
-        let parts = (0..rows).step_by(at_once).map(part).collect::<Result<Vec<_>>>()?;
+        let of_part = |part: &RecordBatch| self.of_part(part)?.into_array(part.num_rows());
+        let parts = parts.iter().map(of_part).collect::<Result<Vec<_>>>()?;
         let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
         Ok(ColumnarValue::Array(concat(&parts)?))
     }

@@ -20,7 +20,7 @@ use futures::{Stream, StreamExt};
 
 use crate::budget::{Budget, over_alone};
 use crate::held::Held;
-use crate::long::{at_once, long_bytes, rows_at_once};
+use crate::long::{Parts, at_once, long_bytes};
 use crate::order::is_turn_over;
 
 /// Whether rows enter a plan at this node.
@@ -130,24 +130,14 @@ struct Watched {
     budget: Budget,
     narrow: Option<Narrow>,
     most: u64,
-    /// What is left of a batch, and how many rows of it come at once.
-    rest: Option<(RecordBatch, usize)>,
+    /// What is left of a batch.
+    rest: Option<Parts>,
     copies: u64,
     /// Bytes of long values that have come, where they are copied together.
     gathered: u64,
 }
 
 impl Watched {
-    /// The next rows of a batch.
-    fn part(&mut self, batch: RecordBatch, at_once: usize) -> RecordBatch {
-        if batch.num_rows() <= at_once {
-            return batch;
-        }
-        let part = batch.slice(0, at_once);
-        self.rest = Some((batch.slice(at_once, batch.num_rows() - at_once), at_once));
-        part
-    }
-
     /// Fails if there is no room for the copies of all that has come.
     fn gather(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.copies == 0 {
@@ -171,8 +161,8 @@ impl Watched {
         }
     }
 
-    fn check(&self, batch: &RecordBatch) -> Result<()> {
-        self.budget.check(0, "")?;
+    /// Fails if a row is too wide to be repeated.
+    fn check_width(&self, batch: &RecordBatch) -> Result<()> {
         let Some(Narrow { widest: most, columns }) = &self.narrow else { return Ok(()) };
         let width = columns.iter().map(|&at| widest(batch.column(at))).sum::<u64>();
         match width > *most {
@@ -209,19 +199,18 @@ impl Stream for Watched {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if let Some((batch, at_once)) = self.rest.take() {
-            self.budget.check(0, "")?;
-            let part = self.part(batch, at_once);
-            return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
-        }
-        let next = ready!(self.rows.poll_next_unpin(context)).transpose()?;
-        Poll::Ready(next.map(|batch| {
-            self.check(&batch)?;
+        loop {
+            if let Some(part) = self.rest.as_mut().and_then(Parts::next) {
+                self.budget.check(0, "")?;
+                return Poll::Ready(Some(self.check_row(&part).map(|()| part)));
+            }
+            let Some(batch) = ready!(self.rows.poll_next_unpin(context)).transpose()? else {
+                return Poll::Ready(None);
+            };
+            self.check_width(&batch)?;
             self.gather(&batch)?;
-            let at_once = rows_at_once(&batch, self.most);
-            let part = self.part(batch, at_once);
-            self.check_row(&part).map(|()| part)
-        }))
+            self.rest = Some(Parts::of(batch, self.most));
+        }
     }
 }
 
