@@ -119,7 +119,7 @@ impl Folder {
         let files = listed.file_groups.into_iter().flat_map(|group| group.into_inner());
         let files = files.filter(|file| is_shown(self.files.table_paths(), &file.object_meta.location));
         let files = files.map(|file| self.table_file(file)).collect::<Result<Vec<_>>>()?;
-        if let (Some(name), true, true) = (&self.file, files.is_empty(), self.keys.is_empty()) {
+        if let (Some(name), true) = (&self.file, files.is_empty()) {
             check_has_no_rows(&self.files, name, state).await?;
         }
         let store =
