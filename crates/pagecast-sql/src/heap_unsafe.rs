@@ -15,9 +15,12 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 const SHARDS: usize = 64;
 
-/// Larger blocks are the system's at once when they are freed: the most that glibc takes.
+/// Larger blocks are the system's at once when they are freed: at most what glibc takes, and at
+/// least what a page of a file or a batch becomes, also in a small budget.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const LARGEST_KEPT: i32 = 32 << 20;
+const LEAST_KEPT: i32 = 1 << 20;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MOST_KEPT: i32 = 32 << 20;
 
 #[repr(align(64))]
 struct Shard(AtomicIsize);
@@ -101,7 +104,7 @@ pub(crate) fn keep_freed(bytes: u64) {
     {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: it takes numbers, and any thread may call it.
-        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes.min(LARGEST_KEPT)) };
+        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes.clamp(LEAST_KEPT, MOST_KEPT)) };
         // SAFETY: as above.
         let _ = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) };
     }
