@@ -20,6 +20,7 @@
 //! | `nested_filters` | a filter of a list goes into a scan and gets lost |
 //! | `null_keys` | a join of which one key may equal NULL by NULL lets all keys |
 //! | `padded` | what a filter made constant counts as constant where an outer join fills it with NULL |
+//! | `projected_filters` | a projection above a filter that leaves out columns takes another of that name |
 //! | `set_operations` | EXCEPT ALL and INTERSECT ALL take or keep all copies of a row |
 //! | `settings` | options of which the default gives wrong rows |
 //! | `simplified` | what is NULL because its value is, is true, false or 0: two lists of one value, x # x |
@@ -49,6 +50,7 @@ mod nested_filters;
 mod null_keys;
 mod padded;
 mod parquet_format;
+mod projected_filters;
 mod readers;
 mod set_operations;
 pub mod settings;
@@ -135,6 +137,7 @@ fn corrected(rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> Arc<dyn Phy
         missing_order::OVER => Around::new(rule, missing_order::optimize),
         nested_filters::OVER => Around::new(rule, nested_filters::optimize),
         padded::OVER => Around::new(rule, padded::optimize),
+        projected_filters::OVER => Around::new(rule, projected_filters::optimize),
         window_groups::OVER => Around::new(rule, window_groups::optimize),
         _ => Arc::clone(rule),
     }
