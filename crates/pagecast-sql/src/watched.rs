@@ -234,7 +234,7 @@ mod tests {
             assert!(error.contains(what), "{sql}: {error}");
         }
         let ctx = SessionContext::new();
-        install(&ctx, budget(100 << 20));
+        install(&ctx, budget(1 << 30));
         for sql in [
             "SELECT repeat('x', 1000000)",
             "SELECT value, repeat('x', 1000) FROM range(10), (SELECT 1)",
