@@ -37,6 +37,7 @@ pub(crate) fn of_opening(pagecast_sql::OpenError { setting, cause }: pagecast_sq
         Some(Setting::Flash) => "--flash",
         Some(Setting::Policy) => "--policy",
         Some(Setting::Memory) => "--memory",
+        Some(Setting::Temp) => "--temp",
     };
     cause.context(flag)
 }

@@ -256,6 +256,8 @@ impl Engine {
             policy: setting.policy.clone(),
             seed: 1,
             delivery: setting.delivery(),
+            temp: None,
+            max_temp: None,
             recorder: None,
         };
         let opened = match pagecast_sql::Engine::open(options, setting.config()).await {

@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use pagecast::files::Owned;
 use pagecast::storage::MeteredStore;
 use pagecast::{FlashOptions, Pool, PoolError, PoolOptions, Recorder};
 use pagecast_core::policy::PolicySpec;
@@ -28,13 +26,12 @@ use crate::results;
 use crate::semantics;
 use crate::stores::{OnDemand, Source};
 use crate::tables::{self, Closed, Found, Table};
+use crate::temporary;
 use crate::watched;
 use crate::whole_files;
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
-/// What does not fit the memory limit goes into a folder of this name, one for each engine.
-const SPILL: &str = "pagecast-spill-";
 /// Those that hold the most memory are named where there is too little.
 const NAMED: NonZeroUsize = NonZeroUsize::new(5).unwrap();
 
@@ -53,6 +50,10 @@ pub struct Options {
     /// Bytes for pages of files and for statements together; without it, half of what the machine
     /// or the process's group has.
     pub memory: Option<u64>,
+    /// A folder for what statements may not keep in memory; without it, that of the system.
+    pub temp: Option<PathBuf>,
+    /// Bytes of that at most; without it, 100 GiB.
+    pub max_temp: Option<u64>,
     /// A tier of the pool on flash.
     pub flash: Option<FlashOptions>,
     /// Replacement policy of the pool.
@@ -105,14 +106,9 @@ impl Engine {
             let stores = OnDemand::new(options.endpoint.clone());
             runtime = runtime.with_object_store_registry(Arc::new(stores));
         }
-        let mut config = semantics::configured(config.with_information_schema(true));
-        // Without a folder of its own, whoever needs one is told why there is none.
-        if let Ok(spill) = Owned::folder(&std::env::temp_dir(), SPILL) {
-            let folders = DiskManagerMode::Directories(vec![spill.path().to_owned()]);
-            runtime = runtime.with_disk_manager_builder(DiskManagerBuilder::default().with_mode(folders));
-            // The session has it for as long as it may write there.
-            config = config.with_extension(Arc::new(spill));
-        }
+        let config = semantics::configured(config.with_information_schema(true));
+        let (files, config) = temporary::folder(options.temp.clone(), options.max_temp, config)?;
+        let runtime = runtime.with_disk_manager_builder(files);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
         semantics::install(&ctx).map_err(|error| anyhow!(tables::message(&error)))?;
         let (mut found, store) = find(&options, &ctx).await?;

@@ -32,6 +32,8 @@ pub enum Setting {
     Policy,
     /// [`Options::memory`](crate::Options::memory)
     Memory,
+    /// [`Options::temp`](crate::Options::temp)
+    Temp,
 }
 
 /// Why an engine cannot be opened.

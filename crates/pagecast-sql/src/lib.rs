@@ -44,6 +44,7 @@ pub mod stores;
 pub mod summary;
 pub mod syntax;
 pub mod tables;
+mod temporary;
 mod unpacked;
 pub mod values;
 mod watched;

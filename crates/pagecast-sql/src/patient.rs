@@ -21,7 +21,7 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use pagecast_corrections::merge_joins;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -29,6 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::budget::OverBudget;
 use crate::held::{self, Held};
+use crate::temporary;
 
 /// How long a statement tries while others hold memory, and how long it waits for its turn while
 /// whoever has that hands on no rows.
@@ -79,9 +80,12 @@ impl Need {
 ///
 /// It has no plan.
 pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
+    let session = Arc::new(frame.task_ctx());
+    let explained = move |error| temporary::explained(&session, error);
     let plan = frame.logical_plan();
     if matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
-        return frame.execute_stream().await;
+        let rows = frame.execute_stream().await?;
+        return Ok(Box::pin(RecordBatchStreamAdapter::new(rows.schema(), rows.map_err(explained))));
     }
     let key = BuildHasherDefault::<DefaultHasher>::default().hash_one(plan);
     let need = KNOWN.lock().get(&key).copied().unwrap_or_default();
@@ -98,7 +102,7 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
         HANDED_ON.fetch_add(u64::from(begun.turn.is_some()), Relaxed);
         Ok(next.map(|batch| (batch, (None, begun))))
     });
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.map_err(explained))))
 }
 
 /// Whether a large statement has its turn.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::ListingTableUrl;
@@ -336,31 +335,10 @@ fn said(error: &DataFusionError) -> String {
     for layer in ["Error during planning: ", "Internal error: ", "sql parser error: "] {
         text = text.strip_prefix(layer).unwrap_or(text);
     }
-    if is_spill_without_room(root) {
-        let folder = std::env::temp_dir();
-        let folder = folder.display();
-        return format!(
-            "{text}; what is more than the memory limit is written to {folder}, TMPDIR names another folder"
-        );
-    }
     match text.split_once(" to the signature ").and_then(|(head, rest)| Some((head, rest.split_once(" failed")?.1))) {
         Some((head, tail)) => format!("{head} failed{tail}"),
         None => text.replace(" not found on ConfigOptions", " not found"),
     }
-}
-
-/// Whether a sort, join or aggregate had no room on disk for what it may not keep in memory.
-/// DataFusion does not say where that was.
-fn is_spill_without_room(root: &DataFusionError) -> bool {
-    let error = match root {
-        DataFusionError::IoError(error) => error,
-        DataFusionError::ArrowError(error, _) => match &**error {
-            ArrowError::IoError(_, error) => error,
-            _ => return false,
-        },
-        _ => return false,
-    };
-    error.kind() == std::io::ErrorKind::StorageFull
 }
 
 fn entries(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -436,23 +414,4 @@ fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
         true => anyhow!("{} is encrypted: pagecast reads no encrypted Parquet files", path.display()),
         false => error.context(format!("{} is truncated or no Parquet file", path.display())),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn a_full_disk_has_a_name() {
-        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
-        let folder = std::env::temp_dir().display().to_string();
-        let arrow = ArrowError::IoError("IO error: no room".into(), full());
-        for error in [DataFusionError::IoError(full()), DataFusionError::ArrowError(Box::new(arrow), None)] {
-            let text = message(&error);
-            assert!(text.contains(&folder) && text.contains("memory limit") && text.contains("TMPDIR"), "{text}");
-        }
-        let other = DataFusionError::IoError(std::io::ErrorKind::NotFound.into());
-        assert!(!message(&other).contains("TMPDIR"));
-    }
 }

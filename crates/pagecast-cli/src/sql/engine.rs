@@ -31,6 +31,12 @@ pub(crate) struct EngineArgs {
     /// of the machine's or of the process's group]
     #[arg(long, alias = "pool", value_name = "SIZE")]
     memory: Option<Size>,
+    /// Folder for what sorts, joins and groups may not keep in memory [default: that of the system]
+    #[arg(long, value_name = "FOLDER")]
+    temp: Option<PathBuf>,
+    /// Size of that at most
+    #[arg(long, value_name = "SIZE", default_value = "100GiB")]
+    max_temp: Size,
     #[command(flatten)]
     flash: FlashArgs,
     /// Replacement policy of the pool
@@ -84,6 +90,8 @@ impl EngineArgs {
             seed: self.seed,
             delivery: self.delivery.into(),
             memory: self.memory.map(|limit| bytes("--memory", limit)).transpose()?,
+            temp: self.temp.clone(),
+            max_temp: Some(bytes("--max-temp", self.max_temp)?),
             recorder,
         };
         Engine::open(options, config).await.map_err(of_opening)

@@ -37,9 +37,8 @@ fn table() -> &'static Path {
 }
 
 fn server(temporary: &Path) -> Server {
-    let mut command = pagecast();
-    command.env("TMPDIR", temporary);
-    Server::start(command, table(), &["--memory", &format!("{}MiB", 32 * cores())])
+    let (memory, temporary) = (format!("{}MiB", 32 * cores()), temporary.to_str().unwrap());
+    Server::start(pagecast(), table(), &["--memory", &memory, "--temp", temporary])
 }
 
 /// The folders there, and the bytes in them.

@@ -21,6 +21,7 @@ pub(crate) fn of_opening(OpenError { setting, cause }: OpenError) -> PyErr {
         Setting::Flash => "flash",
         Setting::Policy => "policy",
         Setting::Memory => "memory",
+        Setting::Temp => "temp",
     });
     of(&match argument {
         Some(argument) => cause.context(argument),

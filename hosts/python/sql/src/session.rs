@@ -30,7 +30,7 @@ pub(crate) struct Session {
 
 /// Opens a session; also gives what is wrong with tables that are closed.
 #[pyfunction]
-#[pyo3(signature = (*, data, allow, endpoint, memory, flash, flash_writes, policy, seed, delivery))]
+#[pyo3(signature = (*, data, allow, endpoint, memory, temp, max_temp, flash, flash_writes, policy, seed, delivery))]
 #[allow(clippy::too_many_arguments, reason = "they are those of `connect`, by name")]
 pub(crate) fn open(
     py: Python<'_>,
@@ -38,6 +38,8 @@ pub(crate) fn open(
     allow: Vec<PathBuf>,
     endpoint: Option<String>,
     memory: Option<&Bound<'_, PyAny>>,
+    temp: Option<PathBuf>,
+    max_temp: Option<&Bound<'_, PyAny>>,
     flash: Option<(PathBuf, Bound<'_, PyAny>)>,
     flash_writes: Option<&Bound<'_, PyAny>>,
     policy: String,
@@ -59,6 +61,8 @@ pub(crate) fn open(
         allowed: allow,
         endpoint: endpoint.clone(),
         memory: memory.map(|limit| bytes("memory", limit)).transpose()?,
+        temp,
+        max_temp: max_temp.map(|limit| bytes("max_temp", limit)).transpose()?,
         flash,
         policy,
         seed,

@@ -19,6 +19,8 @@ def connect(
     data: str | os.PathLike[str] | None = None,
     *,
     memory: Size | None = None,
+    temp: str | os.PathLike[str] | None = None,
+    max_temp: Size | None = None,
     flash: tuple[str | os.PathLike[str], Size] | None = None,
     flash_writes: Size | None = None,
     policy: str = "pbm(forecast=on)",
@@ -42,7 +44,9 @@ def connect(
     `register` makes tables.
 
     `memory` is for pages of files and for statements together, in bytes or as `"4GiB"`; without it
-    half of what the machine or the process's group has. `flash` is a folder and a size: copies of
+    half of what the machine or the process's group has. What sorts, joins and groups may not keep
+    there goes into files in `temp`, or in the system's folder for them, of `max_temp` bytes in all
+    or 100 GiB. `flash` is a folder and a size: copies of
     pages of object stores on a local device, which stay for the next connection. `flash_writes`
     bounds the bytes that are written there a second, on average.
 
@@ -62,6 +66,8 @@ def connect(
         allow=[os.fspath(folder) for folder in allow],
         endpoint=endpoint,
         memory=memory,
+        temp=None if temp is None else os.fspath(temp),
+        max_temp=max_temp,
         flash=flash,
         flash_writes=flash_writes,
         policy=policy,

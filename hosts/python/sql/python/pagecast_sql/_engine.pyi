@@ -40,6 +40,8 @@ def open(
     allow: list[str],
     endpoint: str | None,
     memory: int | str | None,
+    temp: str | None,
+    max_temp: int | str | None,
     flash: tuple[str, int | str] | None,
     flash_writes: int | str | None,
     policy: str,
