@@ -15,6 +15,7 @@
 //! | `guards` | what may fail is evaluated on rows that AND, OR, CASE or FILTER keep from it |
 //! | `instants` | literals of moments are cut, or raise, beside columns of another unit |
 //! | `intervals` | intervals of Parquet lose their months |
+//! | `merge_joins` | merge joins, which an option prefers, lose rows and panic |
 //! | `missing_order` | a union ordered by a column that stands twice, or a window over sorted groups, is refused |
 //! | `namesakes` | a filter above a join goes by the first column of its name |
 //! | `nested_filters` | a filter of a list goes into a scan and gets lost |
@@ -43,7 +44,7 @@ pub mod footer;
 mod guards;
 mod instants;
 pub mod intervals;
-pub mod merge_joins;
+mod merge_joins;
 mod missing_order;
 pub mod namesakes;
 mod nested_filters;

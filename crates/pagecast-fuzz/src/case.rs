@@ -147,20 +147,6 @@ impl Case {
         Engine::of_pool(&self.tables, folder, &self.setting).await?.plan(&self.sql()).await
     }
 
-    /// Whether nobody sees it who does not ask for it, and it is not ours: in other joins than
-    /// everybody has.
-    pub(crate) async fn is_known(&self, expected: &Expected, folder: &Path) -> Result<bool> {
-        let differs = async |engine: Engine| judge(expected, engine.run(self.sql()).await.0).is_some();
-        let Some(usual) = self.setting.with_usual_joins() else { return Ok(false) };
-        let usual = Engine::of_pool(&self.tables, folder, &usual).await?;
-        if differs(usual).await {
-            return Ok(false);
-        }
-        let plan = self.plan(folder).await.unwrap_or_default();
-        let is_of_datafusion = plan.contains("SortMergeJoinExec") && !plan.contains("CooperativeMergeJoinExec");
-        Ok(is_of_datafusion || differs(Engine::of_rows(&self.tables, &self.setting)?).await)
-    }
-
     /// Whose the difference is: of DataFusion, if it has it over the rows in memory, or over files
     /// without a pool and in tables of its own making, as far as it makes them.
     pub(crate) async fn blame(&self, expected: &Expected, folder: &Path) -> Result<&'static str> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use datafusion::common::{exec_err, not_impl_err};
+use datafusion::common::exec_err;
 use datafusion::datasource::MemTable;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -24,18 +24,13 @@ use pagecast_core::random::Random;
 use pagecast_corrections::CorrectedParquet;
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use pagecast_sql::tables::{Found, discover};
-use pagecast_sql::{Options, Place, semantics};
+use pagecast_sql::{Options, Place, grace_join, semantics};
 use serde::{Deserialize, Serialize};
 
 use self::declared::{declaration, declared};
 use crate::naive::MOST_ROWS;
 use crate::tables::{Folder, Layout, Table};
 use crate::value::texts;
-
-/// What is asked of no session. DataFusion's own merge join with a filter leaves out rows, calls
-/// columns of outer joins never null, panics, and stands still after that. It also reads other
-/// columns than those of the filter. Nobody gets it without `prefer_hash_join = false`.
-const LEFT_OUT: &str = "a merge join of DataFusion's with a filter";
 
 /// A statement that takes longer stands still, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -137,11 +132,6 @@ impl Setting {
         smaller.into_iter().filter(|other| other != self).collect()
     }
 
-    /// The same with joins as everybody has them.
-    pub(crate) fn with_usual_joins(&self) -> Option<Self> {
-        (!self.hash_joins).then(|| Self { hash_joins: true, ..self.clone() })
-    }
-
     /// A session of DataFusion without tables.
     fn context(&self, config: SessionConfig) -> Result<SessionContext> {
         let mut runtime = RuntimeEnvBuilder::new();
@@ -166,14 +156,13 @@ impl Setting {
             .with_batch_size(self.batch)
             .set_bool("datafusion.optimizer.enable_dynamic_filter_pushdown", self.dynamic_filters);
         let options = config.options_mut();
-        options.optimizer.prefer_hash_join = self.hash_joins;
         options.execution.parquet.pushdown_filters = self.pushdown;
         options.execution.parquet.pruning = self.pruning;
         options.execution.parquet.enable_page_index = self.page_index;
         if self.divided {
             options.optimizer.repartition_file_min_size = 1 << 10;
         }
-        config
+        if self.hash_joins { config } else { grace_join::preferred(config) }
     }
 }
 
@@ -192,7 +181,7 @@ pub(crate) struct Engine {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Rows(Vec<String>),
-    /// For want of memory or room, where a limit was set; or it is what is [`LEFT_OUT`].
+    /// For want of memory or room, where a limit was set.
     Refused,
     Failed(String),
 }
@@ -356,8 +345,7 @@ impl Engine {
         let is_refusal = error.contains("Resources exhausted") || error.contains("Memory limit");
         // A column of intervals may be refused by name.
         let is_interval = error.to_lowercase().contains("interval") && !error.contains("Internal error");
-        let is_left_out = is_interval || error.contains(LEFT_OUT) || error.contains("in sort merge join comparator");
-        let is_expected = self.has_limit && is_refusal || is_left_out;
+        let is_expected = self.has_limit && is_refusal || is_interval;
         let closed = self.closed.iter().map(|closed| format!("; closed: {closed}")).collect::<String>();
         if is_expected { Outcome::Refused } else { Outcome::Failed(format!("{error}{closed}").replace('\n', " ")) }
     }
@@ -365,11 +353,9 @@ impl Engine {
 
 /// The plan of a statement, and how it reads.
 async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, String)> {
-    let plan = semantics::frame(ctx, sql).await?.create_physical_plan().await?;
+    let (state, plan) = semantics::frame(ctx, sql).await?.into_parts();
+    let plan = grace_join::planned(&state, &plan).await?;
     let text = displayable(plan.as_ref()).indent(false).to_string();
-    if text.lines().any(|node| node.contains("SortMergeJoinExec") && node.contains("filter=")) {
-        return not_impl_err!("{LEFT_OUT}");
-    }
     Ok((plan, text))
 }
 
@@ -390,6 +376,7 @@ fn rules(plan: &str) -> ByRule {
     let mut rules = ByRule::new();
     let marks = [
         ("CooperativeMergeJoinExec", "join in chunks"),
+        ("GraceJoinExec", "join by way of the disk"),
         ("delivery=out-of-order", "out of order"),
         ("delivery=in-order", "in order"),
         ("streams=first", "one stream"),

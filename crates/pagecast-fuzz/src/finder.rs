@@ -70,8 +70,6 @@ pub struct Report {
     pub duckdb: Option<String>,
     /// Results of pagecast that are others.
     pub differences: u64,
-    /// Differences of DataFusion in joins that nobody has who does not ask for them.
-    pub known: u64,
     /// Statements that DuckDB answers otherwise.
     pub between_peers: u64,
     /// Statements of which the answer is not computed, or that found no memory.
@@ -110,7 +108,6 @@ impl Report {
             "compared": self.compared,
             "compared_with_duckdb": self.compared_with_duckdb,
             "duckdb": self.duckdb,
-            "known": self.known,
             "between_peers": self.between_peers,
             "seconds": self.seconds,
         })
@@ -292,10 +289,6 @@ impl<'a> Round<'a> {
                 report.compared += 1;
                 let Some(what) = judge(expected, outcome) else { continue };
                 let case = Case { tables: self.tables.clone(), statement: statement.clone(), setting: setting.clone() };
-                if case.is_known(expected, self.folder.path()).await? {
-                    report.known += 1;
-                    continue;
-                }
                 report.differences += 1;
                 // Sessions mostly differ in the same way.
                 if !self.different.contains(&case.sql()) {

@@ -18,6 +18,7 @@ mod fault;
 pub mod files;
 mod folder;
 pub mod formats;
+pub mod grace_join;
 mod heap_unsafe;
 mod held;
 mod keys;

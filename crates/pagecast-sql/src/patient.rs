@@ -3,7 +3,7 @@
 //! A sort or a join that would fit fails when others hold the memory, or when its own partitions
 //! take it from each other, and whether they do is chance. So a statement that has handed on no
 //! rows is given up where it fails. It runs again when it has the turn of large ones, of which one
-//! runs at a time beside small ones; then with [joins that go to disk](merge_joins), and in
+//! runs at a time beside small ones; then with [joins that go to disk](grace_join), and in
 //! one partition. What a statement needed by itself it gets at once when it comes again. The error
 //! stands where that does not help and nobody else holds anything.
 
@@ -18,16 +18,16 @@ use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, WriteOp};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{StreamExt, TryStreamExt, stream};
-use pagecast_corrections::merge_joins;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::OverBudget;
+use crate::grace_join;
 use crate::held::{self, Held};
 use crate::temporary;
 
@@ -55,7 +55,7 @@ struct Need {
     /// The turn of large statements.
     turn: bool,
     /// Joins that go to disk.
-    merge_joins: bool,
+    joins_on_disk: bool,
     /// One partition, of which nothing takes memory from another.
     one_partition: bool,
 }
@@ -66,9 +66,9 @@ impl Need {
         let of_a_join = error.to_string().contains(HASH_JOIN);
         Some(match self {
             Self { turn: false, .. } if are_others => Self { turn: true, ..self },
-            Self { merge_joins: false, .. } if of_a_join => Self { turn: true, merge_joins: true, ..self },
+            Self { joins_on_disk: false, .. } if of_a_join => Self { turn: true, joins_on_disk: true, ..self },
             Self { one_partition: false, .. } => Self { turn: true, one_partition: true, ..self },
-            Self { merge_joins: false, .. } => Self { merge_joins: true, ..self },
+            Self { joins_on_disk: false, .. } => Self { joins_on_disk: true, ..self },
             _ => return None,
         })
     }
@@ -83,7 +83,7 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
     let session = Arc::new(frame.task_ctx());
     let explained = move |error| temporary::explained(&session, error);
     let plan = frame.logical_plan();
-    if matches!(plan, LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+    if is_done_once(plan) {
         let rows = frame.execute_stream().await?;
         return Ok(Box::pin(RecordBatchStreamAdapter::new(rows.schema(), rows.map_err(explained))));
     }
@@ -105,6 +105,16 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.map_err(explained))))
 }
 
+/// Whether a statement does something that must not be done anew. COPY and INSERT leave nothing
+/// where they fail.
+fn is_done_once(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Dml(change) => !matches!(change.op, WriteOp::Insert(_)),
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a large statement has its turn.
 pub(crate) fn is_turn_taken() -> bool {
     TURN.available_permits() == 0
@@ -112,18 +122,18 @@ pub(crate) fn is_turn_taken() -> bool {
 
 async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
     if need == Need::default() {
-        return state.create_physical_plan(plan).await;
+        return grace_join::planned(state, plan).await;
     }
     let mut state = state.clone();
     let mut config = state.config().clone();
-    if need.merge_joins {
-        config = merge_joins::all(config);
+    if need.joins_on_disk {
+        config = grace_join::preferred(config);
     }
     if need.one_partition {
         config = config.with_target_partitions(1);
     }
     *state.config_mut() = config;
-    state.create_physical_plan(plan).await
+    grace_join::planned(&state, plan).await
 }
 
 struct Begun {
@@ -215,7 +225,7 @@ impl Begun {
     }
 }
 
-fn is_want_of_memory(error: &DataFusionError) -> bool {
+pub(crate) fn is_want_of_memory(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => true,
         DataFusionError::External(error) => error.downcast_ref().is_some_and(OverBudget::may_pass),
@@ -305,13 +315,20 @@ mod tests {
         assert!(is_want_of_memory(&error), "{error}");
     }
     /// With NULLs, and keys that come several times.
-    const JOINS: [(&str, &str); 9] = [
+    const JOINS: [(&str, &str); 16] = [
         ("b.v", "a JOIN b ON a.k = b.k"),
         ("b.v", "a JOIN b ON a.k = b.k AND a.v < b.v"),
         ("b.v", "a JOIN b ON a.t = b.t AND a.k = b.k AND b.v + a.v < 1000"),
         ("b.v", "a LEFT JOIN b ON a.k = b.k"),
         ("b.v", "a RIGHT JOIN b ON a.k = b.k"),
         ("b.v", "a FULL JOIN b ON a.k = b.k"),
+        ("b.v", "a LEFT JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a RIGHT JOIN b ON a.k = b.k AND a.v < b.v"),
+        ("b.v", "a FULL JOIN b ON a.k = b.k AND a.v + b.v < 1000"),
+        ("b.v", "a JOIN b ON a.k::double = b.k::double"),
+        ("b.v", "a LEFT JOIN b ON a.k = b.k AND arrow_cast(a.t, 'Dictionary(Int32, Utf8)') = b.t"),
+        ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.v < a.v)"),
+        ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k) OR a.v < 3"),
         ("b.v", "a JOIN b ON a.k IS NOT DISTINCT FROM b.k"),
         ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
         ("0", "a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
@@ -345,6 +362,21 @@ mod tests {
     async fn result(ctx: &SessionContext, sql: &str) -> Result<String> {
         let rows: Vec<_> = execute(ctx.sql(sql).await?).await?.try_collect().await?;
         Ok(pretty_format_batches(&rows)?.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_writes_ends_in_little_memory() {
+        let (folder, little) = (tempfile::tempdir().unwrap(), little(5 << 20, 1));
+        let path = folder.path().join("t.csv").display().to_string();
+        let rows = sums(JOINS[0], 300_000)
+            .replace("count(*) AS n, sum(a.k) AS k, sum(a.v) AS a, sum(b.v) AS b", "a.t, b.t AS u");
+        let copy = format!("COPY ({rows}) TO '{path}'");
+        assert!(little.sql(&copy).await.unwrap().collect().await.is_err(), "it fits by itself");
+        let count = result(&SessionContext::new(), &format!("SELECT count(*) AS count FROM ({rows})")).await.unwrap();
+        assert_eq!(result(&little, &copy).await.unwrap(), count);
+        result(&little, "CREATE TABLE kept (t TEXT, u TEXT)").await.unwrap();
+        assert_eq!(result(&little, &format!("INSERT INTO kept {rows}")).await.unwrap(), count);
+        assert_eq!(result(&little, "SELECT count(*) AS count FROM kept").await.unwrap(), count);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,134 @@
+//! One side of a join, cut by a hash of its keys into files.
+
+use std::fmt;
+use std::future::ready;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::EmptyRecordBatchStream;
+use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use futures::{TryStreamExt, stream};
+
+use crate::held::Held;
+
+/// Bytes of rows that wait to be written: each file gets its part of them at once.
+const WAITING: usize = 4 << 20;
+
+/// Rows on disk. There may be none.
+#[derive(Clone)]
+pub(super) struct Part {
+    files: SpillManager,
+    file: Option<Arc<dyn SpillFile>>,
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+}
+
+impl Part {
+    pub(super) fn rows_of(&self) -> Result<SendableRecordBatchStream> {
+        match &self.file {
+            Some(file) => self.files.read_spill_as_stream_unbuffered(Arc::clone(file), None),
+            None => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(self.schema())))),
+        }
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("rows", &self.rows).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl PartitionStream for Part {
+    fn schema(&self) -> &SchemaRef {
+        self.files.schema()
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = stream::once(ready(self.rows_of())).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(self.schema()), rows))
+    }
+}
+
+/// Cuts the rows into `count` parts by the `seed`th hash of the keys.
+pub(super) async fn cut(
+    mut rows: SendableRecordBatchStream,
+    keys: &[PhysicalExprRef],
+    (count, seed): (usize, u64),
+    files: &SpillManager,
+) -> Result<Vec<Part>> {
+    let open = (0..count).map(|_| files.create_in_progress_file("cutting a side of a join"));
+    let mut open = open.collect::<Result<Vec<_>>>()?;
+    let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0 }; count];
+    let random = RandomState::with_seed(seed);
+    let mut waiting = Waiting { keys, random, batches: Vec::new(), bytes: 0, numbers: vec![Vec::new(); count] };
+    loop {
+        let next = rows.try_next().await?;
+        let is_last = next.is_none();
+        if let Some(batch) = next {
+            waiting.add(batch)?;
+        }
+        if is_last || waiting.bytes >= WAITING {
+            Held::check_current()?;
+            for (number, (file, part)) in open.iter_mut().zip(&mut parts).enumerate() {
+                if let Some(rows) = waiting.of_part(number)? {
+                    part.rows += rows.num_rows();
+                    part.bytes += file.append_batch(&rows)?;
+                }
+            }
+            waiting.clear();
+        }
+        if is_last {
+            break;
+        }
+    }
+    for (mut file, part) in open.into_iter().zip(&mut parts) {
+        part.file = file.finish()?;
+    }
+    Ok(parts)
+}
+
+/// Rows that wait to be written.
+struct Waiting<'a> {
+    keys: &'a [PhysicalExprRef],
+    random: RandomState,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    /// Of each part the rows: their batch, and their place in it.
+    numbers: Vec<Vec<(usize, usize)>>,
+}
+
+impl Waiting<'_> {
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let keys = self.keys.iter().map(|key| key.evaluate(&batch)?.into_array(batch.num_rows()));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let mut hashes = vec![0; batch.num_rows()];
+        create_hashes(&keys, &self.random, &mut hashes)?;
+        let (of, count) = (self.batches.len(), self.numbers.len() as u64);
+        for (row, hash) in hashes.iter().enumerate() {
+            self.numbers[(hash % count) as usize].push((of, row));
+        }
+        self.bytes += batch.get_array_memory_size();
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn of_part(&self, number: usize) -> Result<Option<RecordBatch>> {
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        let rows = Some(&self.numbers[number]).filter(|rows| !rows.is_empty());
+        Ok(rows.map(|rows| interleave_record_batch(&batches, rows)).transpose()?)
+    }
+
+    fn clear(&mut self) {
+        self.numbers.iter_mut().for_each(Vec::clear);
+        self.batches.clear();
+        self.bytes = 0;
+    }
+}

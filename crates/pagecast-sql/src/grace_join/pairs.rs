@@ -1,0 +1,127 @@
+//! Pairs of parts, which are joined one after the other.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput, SpillMetrics};
+use datafusion::physical_plan::spill::SpillManager;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::TryStreamExt;
+
+use super::cut::{Part, cut};
+use crate::patient::is_want_of_memory;
+
+/// Files of a side that are open at once, all partitions together, and the least of a partition.
+const FILES: usize = 64;
+const LEAST: usize = 4;
+/// So often a pair is cut anew.
+const DEPTH: u64 = 4;
+
+/// Parts of both sides in which rows may meet.
+struct Pair {
+    sides: [Part; 2],
+    /// How often their rows were cut.
+    depth: u64,
+}
+
+/// The join of one partition.
+pub(super) struct Pairs {
+    join: Arc<HashJoinExec>,
+    context: Arc<TaskContext>,
+    files: [SpillManager; 2],
+    keys: [Vec<PhysicalExprRef>; 2],
+    count: usize,
+    left: Vec<Pair>,
+    /// The rows of the pair that is joined, and the pair itself until it has given some.
+    joined: Option<(SendableRecordBatchStream, Option<Pair>)>,
+    /// Rows that are still wanted.
+    wanted: usize,
+    output: BaselineMetrics,
+}
+
+impl Pairs {
+    /// Cuts both sides, one after the other.
+    pub(super) async fn of(
+        sides: [SendableRecordBatchStream; 2],
+        join: Arc<HashJoinExec>,
+        context: Arc<TaskContext>,
+        (metrics, partition): (&ExecutionPlanMetricsSet, usize),
+    ) -> Result<Self> {
+        let spills = SpillMetrics::new(metrics, partition);
+        let compression = context.session_config().spill_compression();
+        let files = [join.left(), join.right()].map(|side| {
+            SpillManager::new(context.runtime_env(), spills.clone(), side.schema()).with_compression_type(compression)
+        });
+        let (one, other) = join.on().iter().cloned().unzip();
+        let count = (FILES / join.right().output_partitioning().partition_count().max(1)).max(LEAST);
+        let (wanted, output) = (join.fetch().unwrap_or(usize::MAX), BaselineMetrics::new(metrics, partition));
+        let mut pairs =
+            Self { join, context, files, keys: [one, other], count, left: Vec::new(), joined: None, wanted, output };
+        pairs.cut(sides, 0).await?;
+        Ok(pairs)
+    }
+
+    /// The next rows, if there are some.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.wanted > 0 {
+            let Some((rows, pair)) = &mut self.joined else {
+                let Some(pair) = self.left.pop() else { break };
+                self.joined = Some((self.join_of(&pair)?.execute(0, Arc::clone(&self.context))?, Some(pair)));
+                continue;
+            };
+            match rows.try_next().await {
+                Ok(Some(batch)) => {
+                    *pair = None;
+                    let batch = batch.slice(0, batch.num_rows().min(self.wanted));
+                    self.wanted -= batch.num_rows();
+                    return Ok(Some(batch.record_output(&self.output)));
+                }
+                Ok(None) => self.joined = None,
+                Err(error) if is_want_of_memory(&error) => {
+                    let Some(pair) = pair.take().filter(|pair| pair.depth < DEPTH) else { return Err(error) };
+                    // What it holds is given back first.
+                    self.joined = None;
+                    let before = pair.sides.each_ref().map(|side| side.rows);
+                    let rows = [pair.sides[0].rows_of()?, pair.sides[1].rows_of()?];
+                    self.cut(rows, pair.depth).await?;
+                    if self.left.last().is_some_and(|cut| cut.sides.each_ref().map(|side| side.rows) == before) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.done();
+        Ok(None)
+    }
+
+    async fn cut(&mut self, [one, other]: [SendableRecordBatchStream; 2], depth: u64) -> Result<()> {
+        let ([of_one, of_other], into) = (&self.keys, (self.count, depth));
+        let one = cut(one, of_one, into, &self.files[0]).await?;
+        let other = cut(other, of_other, into, &self.files[1]).await?;
+        let pairs = one.into_iter().zip(other).map(|(one, other)| Pair { sides: [one, other], depth: depth + 1 });
+        self.left.extend(pairs.filter(|pair| pair.sides.iter().any(|side| side.rows > 0)));
+        Ok(())
+    }
+
+    /// A hash join that holds the smaller side.
+    fn join_of(&self, pair: &Pair) -> Result<Arc<dyn ExecutionPlan>> {
+        let of_part = |part: &Part| -> Result<Arc<dyn ExecutionPlan>> {
+            let (schema, rows) = (Arc::clone(part.schema()), vec![Arc::new(part.clone()) as _]);
+            Ok(Arc::new(StreamingTableExec::try_new(schema, rows, None, [], false, None)?))
+        };
+        let [one, other] = &pair.sides;
+        let mode = PartitionMode::CollectLeft;
+        let join = self.join.builder().reset_state().recompute_properties().with_partition_mode(mode);
+        let join = join.with_new_children(vec![of_part(one)?, of_part(other)?])?.build()?;
+        match other.bytes < one.bytes && join.join_type().supports_swap() {
+            true => join.swap_inputs(mode),
+            false => Ok(Arc::new(join)),
+        }
+    }
+}
