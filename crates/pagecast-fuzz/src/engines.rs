@@ -228,6 +228,7 @@ impl Engine {
             .least_chunks(setting.least_chunks)
             .join_memory(setting.join_in_chunks.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
+        grace_join::install(&ctx);
         let mut engine = Self::new(ctx, Some(pool), setting);
         engine.closed = register(&engine.ctx, tables, folder, false).await?;
         Ok(engine)
@@ -353,8 +354,7 @@ impl Engine {
 
 /// The plan of a statement, and how it reads.
 async fn planned(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<(Arc<dyn ExecutionPlan>, String)> {
-    let (state, plan) = semantics::frame(ctx, sql).await?.into_parts();
-    let plan = grace_join::planned(&state, &plan).await?;
+    let plan = semantics::frame(ctx, sql).await?.create_physical_plan().await?;
     let text = displayable(plan.as_ref()).indent(false).to_string();
     Ok((plan, text))
 }

@@ -16,6 +16,7 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::expected;
+use crate::grace_join;
 use crate::held;
 use crate::left_to_turn::LeftToTurn;
 use crate::listed;
@@ -126,6 +127,7 @@ impl Engine {
         expected::install(&ctx, &host);
         watched::install(&ctx, budget.clone());
         whole_files::install(&ctx);
+        grace_join::install(&ctx);
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;

@@ -23,9 +23,11 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
@@ -34,7 +36,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use datafusion::prelude::SessionConfig;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::pairs::Pairs;
@@ -49,14 +51,30 @@ pub fn preferred(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// The plan of a statement, with such joins where the session's options want them.
-///
-/// # Errors
-///
-/// It has no plan.
-pub async fn planned(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = state.create_physical_plan(plan).await?;
-    if state.config_options().optimizer.prefer_hash_join { Ok(plan) } else { to_disk(plan) }
+/// Has a session plan such joins where its options want them. It comes behind all other rules.
+pub fn install(ctx: &SessionContext) {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
+    *state = builder.with_physical_optimizer_rule(Arc::new(ToDisk)).build();
+}
+
+/// Has hash joins go to disk.
+#[derive(Debug)]
+struct ToDisk;
+
+impl PhysicalOptimizerRule for ToDisk {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        if config.optimizer.prefer_hash_join { Ok(plan) } else { to_disk(plan) }
+    }
+
+    fn name(&self) -> &str {
+        "joins_to_disk"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// The plan, in which hash joins go to disk. `NOT IN` must see a NULL of any row, and stays.
@@ -174,7 +192,6 @@ mod tests {
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::{collect, displayable};
-    use datafusion::prelude::SessionContext;
 
     use super::*;
 
@@ -183,10 +200,10 @@ mod tests {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc()?;
         let ctx = SessionContext::new_with_config_rt(config, runtime);
         pagecast_corrections::install(&ctx, |_| false)?;
-        let (state, plan) = ctx.sql(sql).await?.into_parts();
-        let plan = planned(&state, &plan).await?;
+        install(&ctx);
+        let plan = ctx.sql(sql).await?.create_physical_plan().await?;
         let shown = displayable(plan.as_ref()).indent(false).to_string();
-        Ok((collect(plan, state.task_ctx()).await?, shown))
+        Ok((collect(plan, ctx.task_ctx()).await?, shown))
     }
 
     async fn in_little(sql: &str, bytes: usize, partitions: usize) -> Result<Vec<RecordBatch>> {
