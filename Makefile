@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-stops bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-delta-spark test-ducklake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-stops bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers bench-memory test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-delta-spark test-ducklake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -251,6 +251,9 @@ bench-python-sql: ## SQL in Python beside the command; target/bench/python-sql.j
 # LiquidCache and foyer are built in a workspace of their own, with another DataFusion.
 bench-peers: ## reports beside other engines on a slowed disk, hours; target/bench/peers.json
 	bash ci/python.sh bench-peers $(ARGS)
+
+bench-memory: ## statements in less memory than they want, beside others; target/bench/memory.json (ARGS=--long)
+	bash ci/python.sh bench-memory $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
 	cargo build --release --locked -p pagecast-cli --no-default-features

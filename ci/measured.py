@@ -16,6 +16,7 @@ from pathlib import Path
 
 WRITTEN = Path("target/bench")
 MEASURED = Path("lab/measured")
+MIB = 1 << 20
 
 Row = dict
 
@@ -226,6 +227,16 @@ def peers(given: dict) -> Reduced:
     return Reduced(made("bench-peers", arguments), given["cells"])
 
 
+def memory(given: dict) -> Reduced:
+    kept = ("engine", "statement", "data_bytes", "memory", "at_once", "door", "rc", "failed", "wall_s", "cpu_s", "peak_rss_bytes",
+            "idle_rss_bytes", "bytes_read", "bytes_spilled")
+    rows = [{name: row[name] for name in kept if name in row} for row in given["rows"]]
+    every = lambda of: ",".join(dict.fromkeys(f"{of(row)}" for row in rows))
+    arguments = (f"--memory {every(lambda row: row['memory'] // MIB)} --times {every(lambda row: row['data_bytes'] // row['memory'])} "
+                 f"--at-once {every(lambda row: row['at_once'])}")
+    return Reduced(made("bench-memory", arguments), rows)
+
+
 def dashboards(given: dict) -> Reduced:
     kept = ("seed", "one_off", "pool", "policy", "forecast", "bytes_read", "belady_bytes_read", "report_median_s",
             "report_max_s")
@@ -272,6 +283,7 @@ KINDS = {
     "postgres": Kind("postgres*.json", postgres, "make bench-postgres"),
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "peers": Kind("peers*.json", peers, "make bench-peers"),
+    "memory": Kind("memory.json", memory, "make bench-memory"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
     "store": Kind("kv.json", store, "make bench-kv"),
     "tuples": Kind("tuples.json", tuples, "make bench-tuples"),

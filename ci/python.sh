@@ -128,5 +128,11 @@ bench-peers)
     PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers --data "$cache/data/peers" \
         --program "$CARGO_TARGET_DIR/release/pagecast-peers" "${@:2}"
     ;;
-*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers" >&2; exit 2 ;;
+bench-memory)
+    build_sql --release
+    venv_of python-peers pyarrow duckdb==2.0.1 datafusion==55.0.0 || exit 0
+    "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.memory --data "$cache/data/memory" "${@:2}"
+    ;;
+*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers|bench-memory" >&2; exit 2 ;;
 esac

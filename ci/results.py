@@ -16,6 +16,7 @@ from pathlib import Path
 from delivery import GOALS, OUT_OF_ORDER, ratio
 from losses import (COLUMNS, OPTIMUM, OURS, SCANS, best, cells, device, does_not_help, grid_of_deliveries,
                     with_spread)
+from little_memory import memory
 from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
 from recurring import by_the_clock, dashboards
 
@@ -445,6 +446,7 @@ def document(files: dict[str, list[Kept]]) -> str:
     for kind, title, write in (("sql", "SQL on Parquet", main_job),
                                ("delivery", "SQL on Parquet: delivery out of order", deliveries),
                                ("peers", "SQL on Parquet, beside other engines", peers),
+                               ("memory", "Statements in less memory than they want", memory),
                                ("dashboards", "SQL on Parquet: reports that come back", dashboards),
                                ("objects", "Object stores", object_store),
                                ("postgres", "PostgreSQL", postgres_pairs),

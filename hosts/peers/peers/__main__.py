@@ -23,6 +23,7 @@ from peers.engines import ENGINES, OF_PROGRAM
 from peers.reports import stream
 
 MIB = 1 << 20
+TABLES = ("lineitem", "orders")
 # Seconds until a run is given up.
 _LONGEST = 900
 # MiB that a process may take beyond its budget.
@@ -70,7 +71,7 @@ def _words(of):
 
 def make(folder: Path, scale: float) -> None:
     """Makes the files that are missing, whole or not at all."""
-    for name in ("lineitem", "orders"):
+    for name in TABLES:
         if not (folder / f"{name}.parquet").is_file():
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder) as unfinished:
@@ -82,7 +83,7 @@ def measure(given: argparse.Namespace, engine: str, rate: int, streams: list[lis
     """One run of an engine. What it took counts from when its tables are there."""
     scratch = tempfile.mkdtemp(dir=given.data.parent)
     limit = given.budget if engine.startswith("pagecast") else given.pool
-    job = json.dumps({"data": str(given.data), "memory": limit * MIB, "scratch": scratch, "streams": streams})
+    job = json.dumps({"data": str(given.data), "tables": TABLES, "memory": limit * MIB, "scratch": scratch, "streams": streams})
     try:
         with Limits(given.data, given.memory * MIB, rate * 1_000_000 or _NO_LIMIT) as limits:
             forget_cached(given.data)

@@ -14,23 +14,21 @@ import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 
-# Runs a statement, and gives its rows.
-Run = Callable[[str], list[tuple]]
-
-TABLES = ("lineitem", "orders")
+# Runs a statement, and gives what Arrow can read its rows from.
+Run = Callable[[str], object]
 
 
 def duckdb(job: dict) -> Callable[[], Run]:
     import duckdb
 
     connection = duckdb.connect(config={"memory_limit": f"{job['memory']}B", "temp_directory": job["scratch"]})
-    for table in TABLES:
+    for table in job["tables"]:
         connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{job['data']}/{table}.parquet')")
 
     def of_stream() -> Run:
-        cursor = connection.cursor()
-        return lambda statement: cursor.execute(statement).fetchall()
+        return connection.cursor().sql
 
     return of_stream
 
@@ -40,25 +38,16 @@ def datafusion(job: dict) -> Callable[[], Run]:
 
     runtime = RuntimeEnvBuilder().with_fair_spill_pool(job["memory"]).with_disk_manager_specified(job["scratch"])
     context = SessionContext(SessionConfig(), runtime)
-    for table in TABLES:
+    for table in job["tables"]:
         context.register_parquet(table, f"{job['data']}/{table}.parquet")
-
-    def run(statement: str) -> list[tuple]:
-        return [row for batch in context.sql(statement).collect() for row in zip(*(column.to_pylist() for column in batch.columns))]
-
-    return lambda: run
+    return lambda: context.sql
 
 
 def pagecast(job: dict, **settings: str) -> Callable[[], Run]:
-    import pagecast
+    import pagecast_sql
 
-    connection = pagecast.connect(job["data"], memory=job["memory"], **settings)
-
-    def run(statement: str) -> list[tuple]:
-        table = connection.sql(statement).to_arrow()
-        return list(zip(*(column.to_pylist() for column in table.columns)))
-
-    return lambda: run
+    connection = pagecast_sql.connect(job["data"], memory=job["memory"], temp=job["scratch"], **settings)
+    return lambda: connection.sql
 
 
 def pagecast_clock(job: dict) -> Callable[[], Run]:
@@ -66,15 +55,31 @@ def pagecast_clock(job: dict) -> Callable[[], Run]:
 
 
 ENGINES = {"duckdb": duckdb, "datafusion": datafusion, "pagecast-clock": pagecast_clock, "pagecast": pagecast}
+# Rows of a result that are told apart by their texts.
+_FEW = 100_000
 # In Rust, hosts/peers/caches, which does as this file does.
 OF_PROGRAM = ("foyer", "liquid-cache")
 
 
-def digest(rows: list[tuple]) -> str:
-    """The same for equal rows, in whatever order and types of numbers they come."""
+def digest(rows: object) -> str:
+    """The same for equal rows, in whatever order and types of numbers they come; in their order for
+    a single column of many."""
+    import pyarrow
+
     def of(value: object) -> str:
         return str(Decimal(value).normalize()) if isinstance(value, int | Decimal) else str(value)
-    return hashlib.md5("\n".join(sorted("|".join(map(of, row)) for row in rows)).encode()).hexdigest()
+
+    batches = pyarrow.RecordBatchReader.from_stream(rows)
+    told, many, count = [], hashlib.md5(), 0
+    for batch in batches:
+        count += batch.num_rows
+        if batch.num_columns == 1:
+            many.update(batch.column(0).cast("int64").to_numpy(zero_copy_only=False).tobytes())
+        if count <= _FEW:
+            told += ["|".join(map(of, row)) for row in zip(*(column.to_pylist() for column in batch.columns))]
+    if count > _FEW:
+        return many.hexdigest()
+    return hashlib.md5("\n".join(sorted(told)).encode()).hexdigest()
 
 
 def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
@@ -97,12 +102,18 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
     for thread in threads:
         thread.start()
     begins.wait()
-    began = time.monotonic()
+    began, written = time.monotonic(), _written()
     for thread in threads:
         thread.join()
     wall = time.monotonic() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    return {"wall_s": round(wall, 3), "peak_bytes": peak, "queries": queries, "errors": errors}
+    return {"wall_s": round(wall, 3), "peak_bytes": peak, "written_bytes": _written() - written, "queries": queries, "errors": errors}
+
+
+def _written() -> int:
+    """Bytes that this process has written to files."""
+    lines = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(lines["wchar"])
 
 
 def main() -> None:
