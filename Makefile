@@ -252,7 +252,7 @@ bench-python-sql: ## SQL in Python beside the command; target/bench/python-sql.j
 bench-peers: ## reports beside other engines on a slowed disk, hours; target/bench/peers.json
 	bash ci/python.sh bench-peers $(ARGS)
 
-bench-memory: ## statements in less memory than they want, beside others; target/bench/memory.json (ARGS=--long)
+bench-memory: ## statements in little memory, beside others; target/bench/memory.json (ARGS=--long)
 	bash ci/python.sh bench-memory $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')

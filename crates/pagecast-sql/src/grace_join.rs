@@ -77,7 +77,8 @@ impl PhysicalOptimizerRule for ToDisk {
     }
 }
 
-/// The plan, in which hash joins go to disk. `NOT IN` must see a NULL of any row, and stays.
+/// The plan, in which hash joins go to disk. `NOT IN` must know of a NULL in any row, and does in
+/// one partition alone.
 fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let to_disk = |node: Arc<dyn ExecutionPlan>| {
         let Some(join) = node.downcast_ref::<HashJoinExec>().filter(|join| is_of_pairs(join)) else {
@@ -97,7 +98,7 @@ fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 /// Whether a partition of a join has those of its sides of the same number, and no others.
 fn is_of_pairs(join: &HashJoinExec) -> bool {
     let is_alone = || join.right().output_partitioning().partition_count() == 1;
-    !join.null_aware && (*join.partition_mode() == PartitionMode::Partitioned || is_alone())
+    (!join.null_aware && *join.partition_mode() == PartitionMode::Partitioned) || is_alone()
 }
 
 /// A join of two sides by way of the disk.

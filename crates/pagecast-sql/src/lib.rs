@@ -55,6 +55,7 @@ mod watched_rows;
 mod watched_windows;
 pub mod weight;
 mod whole_files;
+mod whole_sorts;
 mod workers;
 
 /// What an explorer of schedules replaces.

@@ -30,6 +30,7 @@ use crate::budget::OverBudget;
 use crate::grace_join;
 use crate::held::{self, Held};
 use crate::temporary;
+use crate::whole_sorts::{self, TOP};
 
 /// How long a statement tries while others hold memory, and how long it waits for its turn while
 /// whoever has that hands on no rows.
@@ -56,6 +57,8 @@ struct Need {
     turn: bool,
     /// Joins that go to disk.
     joins_on_disk: bool,
+    /// All rows sorted where only the first ones are wanted.
+    whole_sorts: bool,
     /// One partition, of which nothing takes memory from another.
     one_partition: bool,
 }
@@ -63,10 +66,12 @@ struct Need {
 impl Need {
     /// What may help a statement that failed like this with what it had.
     fn after(self, error: &DataFusionError, are_others: bool) -> Option<Self> {
-        let of_a_join = error.to_string().contains(HASH_JOIN);
+        let error = error.to_string();
+        let [of_a_join, of_first_rows] = [HASH_JOIN, TOP].map(|consumer| error.contains(consumer));
         Some(match self {
             Self { turn: false, .. } if are_others => Self { turn: true, ..self },
             Self { joins_on_disk: false, .. } if of_a_join => Self { turn: true, joins_on_disk: true, ..self },
+            Self { whole_sorts: false, .. } if of_first_rows => Self { turn: true, whole_sorts: true, ..self },
             Self { one_partition: false, .. } => Self { turn: true, one_partition: true, ..self },
             Self { joins_on_disk: false, .. } => Self { joins_on_disk: true, ..self },
             _ => return None,
@@ -133,7 +138,8 @@ async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result
         config = config.with_target_partitions(1);
     }
     *state.config_mut() = config;
-    state.create_physical_plan(plan).await
+    let plan = state.create_physical_plan(plan).await?;
+    if need.whole_sorts { whole_sorts::whole(plan) } else { Ok(plan) }
 }
 
 struct Begun {
@@ -318,7 +324,7 @@ mod tests {
     }
 
     /// With NULLs, and keys that come several times.
-    const JOINS: [(&str, &str); 16] = [
+    const JOINS: [(&str, &str); 19] = [
         ("b.v", "a JOIN b ON a.k = b.k"),
         ("b.v", "a JOIN b ON a.k = b.k AND a.v < b.v"),
         ("b.v", "a JOIN b ON a.t = b.t AND a.k = b.k AND b.v + a.v < 1000"),
@@ -332,6 +338,9 @@ mod tests {
         ("b.v", "a LEFT JOIN b ON a.k = b.k AND arrow_cast(a.t, 'Dictionary(Int32, Utf8)') = b.t"),
         ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.v < a.v)"),
         ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k) OR a.v < 3"),
+        ("0", "a WHERE a.k NOT IN (SELECT k FROM b WHERE v <> 1)"),
+        ("0", "a WHERE a.k NOT IN (SELECT k FROM b WHERE v <> 1 AND k IS NOT NULL)"),
+        ("0", "a WHERE a.k NOT IN (SELECT k FROM b WHERE v < 0)"),
         ("b.v", "a JOIN b ON a.k IS NOT DISTINCT FROM b.k"),
         ("0", "a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
         ("0", "a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k)"),
@@ -366,6 +375,18 @@ mod tests {
     async fn result(ctx: &SessionContext, sql: &str) -> Result<String> {
         let rows: Vec<_> = execute(ctx.sql(sql).await?).await?.try_collect().await?;
         Ok(pretty_format_batches(&rows)?.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn first_rows_come_of_a_sort_of_all() {
+        let rows = |limit| format!("SELECT value, repeat('x', 90) || value AS t FROM range(200000) ORDER BY t {limit}");
+        let sql = format!("SELECT count(*), sum(value) FROM ({})", rows("LIMIT 100000"));
+        for partitions in [1, 2] {
+            let little = little(5 << 20, partitions);
+            assert!(little.sql(&sql).await.unwrap().collect().await.is_err(), "it fits by itself");
+            assert_eq!(result(&little, &sql).await.unwrap(), result(&SessionContext::new(), &sql).await.unwrap());
+            assert_eq!(self::rows(&little, &rows("LIMIT 150000 OFFSET 7")).await.unwrap(), 150_000);
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -101,7 +101,7 @@ def _resident(process: int) -> int:
 
 
 def mark_others(cell: list[dict]) -> None:
-    """Notes which runs of a cell gave other rows than most, or than pagecast where there are two."""
+    """Notes which runs of a cell gave other rows than most."""
     said = collections.Counter(row["digest"] for row in cell if "digest" in row)
     for row in cell:
         if "digest" in row and row["digest"] != said.most_common(1)[0][0]:

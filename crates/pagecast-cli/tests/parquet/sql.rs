@@ -89,9 +89,9 @@ fn what_is_wrong_is_said_in_one_line() {
     fails(&["--memory", "0B", "-c", "SELECT 1"], 2, &["--memory", "too small"]);
     fails(&["--policy", "opt", "-c", "SELECT 1"], 2, &["--policy", "opt"]);
     fails(&["--policy", "nope", "-c", "SELECT 1"], 2, &["--policy", "nope"]);
-    // A join that cannot go to disk.
-    let keys = "CAST(a.value AS DOUBLE) = CAST(b.value AS DOUBLE)";
-    let hungry = format!("SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON {keys}");
+    // Rows of one key are joined in memory.
+    let side = "(SELECT value % 1 AS k, repeat('x', 100) || value AS t FROM range(1000000))";
+    let hungry = format!("SELECT count(a.t || b.t) FROM {side} AS a JOIN {side} AS b ON a.k = b.k");
     fails(&["--memory", "1MiB", "-c", &hungry], 1, &["Resources exhausted"]);
     assert_fails(&sql(Path::new("/no/such/folder"), &["-c", "SELECT 1"]), 1, &["/no/such/folder"]);
     let first_only = typed(data.path(), "SELECT 1; SELECT nope; SELECT 3;");

@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
+use arrow::buffer::NullBuffer;
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
@@ -29,6 +30,19 @@ pub(super) struct Part {
     file: Option<Arc<dyn SpillFile>>,
     pub(super) rows: usize,
     pub(super) bytes: usize,
+    /// Whether a key of a row is NULL.
+    pub(super) has_null: bool,
+}
+
+/// How a side is cut.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// Into so many parts.
+    pub(super) count: usize,
+    /// By the hash of this number.
+    pub(super) seed: u64,
+    /// Whether rows are left out of which a key is NULL.
+    pub(super) without_nulls: bool,
 }
 
 impl Part {
@@ -57,18 +71,26 @@ impl PartitionStream for Part {
     }
 }
 
-/// Cuts the rows into `count` parts by the `seed`th hash of the keys.
+/// Cuts the rows into parts by a hash of the keys.
 pub(super) async fn cut(
     mut rows: SendableRecordBatchStream,
     keys: &[PhysicalExprRef],
-    (count, seed): (usize, u64),
+    How { count, seed, without_nulls }: How,
     files: &SpillManager,
 ) -> Result<Vec<Part>> {
     let open = (0..count).map(|_| files.create_in_progress_file("cutting a side of a join"));
     let mut open = open.collect::<Result<Vec<_>>>()?;
-    let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0 }; count];
+    let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0, has_null: false }; count];
     let random = RandomState::with_seed(seed);
-    let mut waiting = Waiting { keys, random, batches: Vec::new(), bytes: 0, numbers: vec![Vec::new(); count] };
+    let mut waiting = Waiting {
+        keys,
+        random,
+        without_nulls,
+        batches: Vec::new(),
+        bytes: 0,
+        numbers: vec![Vec::new(); count],
+        has_null: vec![false; count],
+    };
     loop {
         let next = rows.try_next().await?;
         let is_last = next.is_none();
@@ -89,8 +111,9 @@ pub(super) async fn cut(
             break;
         }
     }
-    for (mut file, part) in open.into_iter().zip(&mut parts) {
+    for ((mut file, part), has_null) in open.into_iter().zip(&mut parts).zip(waiting.has_null) {
         part.file = file.finish()?;
+        part.has_null = has_null;
     }
     Ok(parts)
 }
@@ -99,10 +122,13 @@ pub(super) async fn cut(
 struct Waiting<'a> {
     keys: &'a [PhysicalExprRef],
     random: RandomState,
+    without_nulls: bool,
     batches: Vec<RecordBatch>,
     bytes: usize,
     /// Of each part the rows: their batch, and their place in it.
     numbers: Vec<Vec<(usize, usize)>>,
+    /// Of each part whether a key of a row was NULL.
+    has_null: Vec<bool>,
 }
 
 impl Waiting<'_> {
@@ -112,8 +138,15 @@ impl Waiting<'_> {
         let mut hashes = vec![0; batch.num_rows()];
         create_hashes(&keys, &self.random, &mut hashes)?;
         let (of, count) = (self.batches.len(), self.numbers.len() as u64);
+        let nulls = NullBuffer::union_many(
+            keys.iter().map(|key| key.logical_nulls()).collect::<Vec<_>>().iter().map(Option::as_ref),
+        );
         for (row, hash) in hashes.iter().enumerate() {
-            self.numbers[(hash % count) as usize].push((of, row));
+            let (part, is_null) = ((hash % count) as usize, nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)));
+            self.has_null[part] |= is_null;
+            if !(is_null && self.without_nulls) {
+                self.numbers[part].push((of, row));
+            }
         }
         self.bytes += batch.get_array_memory_size();
         self.batches.push(batch);

@@ -13,7 +13,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 
-use super::cut::{Part, cut};
+use super::cut::{How, Part, cut};
 use crate::patient::is_want_of_memory;
 
 /// Files of a side that are open at once, all partitions together, and the least of a partition.
@@ -101,9 +101,17 @@ impl Pairs {
     }
 
     async fn cut(&mut self, [one, other]: [SendableRecordBatchStream; 2], depth: u64) -> Result<()> {
-        let ([of_one, of_other], into) = (&self.keys, (self.count, depth));
-        let one = cut(one, of_one, into, &self.files[0]).await?;
-        let other = cut(other, of_other, into, &self.files[1]).await?;
+        let [of_one, of_other] = &self.keys;
+        let mut how = How { count: self.count, seed: depth, without_nulls: false };
+        let other = cut(other, of_other, how, &self.files[1]).await?;
+        if self.join.null_aware {
+            // Nothing is NOT IN rows of which one is NULL, and NULL is it in no rows alone.
+            if other.iter().any(|part| part.has_null) {
+                return Ok(());
+            }
+            how.without_nulls = depth == 0 && other.iter().any(|part| part.rows > 0);
+        }
+        let one = cut(one, of_one, how, &self.files[0]).await?;
         let pairs = one.into_iter().zip(other).map(|(one, other)| Pair { sides: [one, other], depth: depth + 1 });
         self.left.extend(pairs.filter(|pair| pair.sides.iter().any(|side| side.rows > 0)));
         Ok(())
@@ -118,6 +126,7 @@ impl Pairs {
         let [one, other] = &pair.sides;
         let mode = PartitionMode::CollectLeft;
         let join = self.join.builder().reset_state().recompute_properties().with_partition_mode(mode);
+        let join = join.with_null_aware(false);
         let join = join.with_new_children(vec![of_part(one)?, of_part(other)?])?.build()?;
         match other.bytes < one.bytes && join.join_type().supports_swap() {
             true => join.swap_inputs(mode),

@@ -8,7 +8,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ffi_stream::FFI_ArrowArrayStream;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::execution::SendableRecordBatchStream;
 use pagecast_sql::query::{Ended, Query};
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -23,7 +23,7 @@ use crate::wait;
 /// How far a stream is.
 pub(crate) enum Stage {
     /// Nothing has been read yet.
-    Planned(Arc<dyn ExecutionPlan>),
+    Planned(SendableRecordBatchStream),
     Running(Query),
     /// The rows that a statement left, which has run.
     Kept(std::vec::IntoIter<RecordBatch>),
@@ -63,7 +63,7 @@ impl Rows {
     /// The next rows; on the thread that asked for the stream, Ctrl-C ends it.
     fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let (open, stage) = (Arc::clone(&self.open), &mut self.stage);
-        let mut work = pin!(next(&open, stage));
+        let mut work = pin!(next(stage));
         let is_callers = thread::current().id() == self.thread;
         let waited = match is_callers {
             true => Python::try_attach(|py| wait::until(py, open.runtime(), work.as_mut()).map_err(|_| again(py))),
@@ -88,11 +88,11 @@ fn again(py: Python<'_>) {
     }
 }
 
-async fn next(open: &Open, stage: &mut Stage) -> Result<Option<RecordBatch>, Ended> {
-    if let Stage::Planned(plan) = stage {
-        let (plan, context) = (Arc::clone(plan), open.engine.ctx.task_ctx());
-        *stage = Stage::Running(Query::run(async move { execute_stream(plan, context) }).await?);
-    }
+async fn next(stage: &mut Stage) -> Result<Option<RecordBatch>, Ended> {
+    *stage = match std::mem::replace(stage, Stage::Ended) {
+        Stage::Planned(rows) => Stage::Running(Query::run(std::future::ready(Ok(rows))).await?),
+        other => other,
+    };
     match stage {
         Stage::Running(query) => query.next().await,
         Stage::Kept(batches) => Ok(batches.next()),

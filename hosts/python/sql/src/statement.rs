@@ -102,10 +102,9 @@ impl Statement {
             }
             Kind::Query(frame) => Arc::clone(frame),
         };
-        let plan = async move { frame.as_ref().clone().create_physical_plan().await };
-        let planned = self.open.wait(py, pin!(Query::plan(plan)))?;
-        let plan = planned.map_err(|ended| errors::of(&ended.into()))?;
-        Ok(Rows::new(Arc::clone(&self.open), plan.schema(), Stage::Planned(plan)))
+        let planned = self.open.wait(py, pin!(Query::plan(patient::execute(frame.as_ref().clone()))))?;
+        let rows = planned.map_err(|ended| errors::of(&ended.into()))?;
+        Ok(Rows::new(Arc::clone(&self.open), rows.schema(), Stage::Planned(rows)))
     }
 }
 

@@ -98,6 +98,8 @@ def test_arguments_are_checked(data: Path, tmp_path: Path) -> None:
         ({"delivery": "soon"}, "delivery: `soon` is none"),
         ({"endpoint": "http://127.0.0.1:1"}, "endpoint: "),
         ({"flash_writes": "1MB"}, "flash_writes: there is no flash"),
+        ({"temp": tmp_path / "nothing"}, "temp: no temporary files can be made in "),
+        ({"max_temp": "10%"}, "max_temp: `10%` is no amount"),
         ({"flash": (tmp_path, "1KiB")}, "flash: "),
     ]:
         with pytest.raises(ValueError) as raised:
@@ -165,9 +167,21 @@ def test_a_query_that_fails_in_its_middle_says_so(connection: pagecast.Connectio
     assert connection.sql("SELECT count(*) FROM orders").to_polars().item() == 100_000
 
 
-# Takes more than the least that statements have, and cannot go to disk.
-KEYS = "CAST(a.value AS DOUBLE) = CAST(b.value AS DOUBLE)"
-HUNGRY = f"SELECT count(*) FROM range(4000000) AS a JOIN range(4000000) AS b ON {KEYS}"
+# Takes more than the least that statements have: rows of one key are joined in memory.
+SIDE = "(SELECT value % {keys} AS k, repeat('x', 100) || value AS t FROM range(1000000))"
+JOINED = f"SELECT count(a.t || b.t) FROM {SIDE} AS a JOIN {SIDE} AS b ON a.k = b.k"
+HUNGRY = JOINED.format(keys=1)
+
+
+def test_what_takes_more_than_there_is_goes_to_disk(tmp_path: Path) -> None:
+    with pagecast.connect(memory="16MiB", temp=tmp_path) as connection:
+        assert connection.sql(JOINED.format(keys=1_000_000)).to_polars().item() == 1_000_000
+        in_order = connection.sql("SELECT value FROM range(6000000) ORDER BY value % 7, repeat('x', 30)").to_arrow()
+        assert in_order.num_rows == 6_000_000
+        assert any(tmp_path.iterdir())
+    with pagecast.connect(memory="16MiB", temp=tmp_path, max_temp="1MiB") as connection:
+        with pytest.raises(pagecast.SqlError, match=f"1048576 bytes in {tmp_path}, the limit of temporary files"):
+            connection.sql(JOINED.format(keys=1_000_000)).to_arrow()
 
 
 def test_memory_of_queries_is_bounded(data: Path) -> None:
