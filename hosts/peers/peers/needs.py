@@ -5,6 +5,7 @@ rows, `s` that of any row, one row in ten has number 7 there; `g` is one of a th
 are texts of 32 bytes, each in one row.
 """
 
+import os
 from pathlib import Path
 
 # Bytes of a row in memory and in files, about.
@@ -55,5 +56,7 @@ def make(folder: Path, data_bytes: int) -> Path:
             CASE WHEN i % 10 = 3 THEN 7 ELSE (hash(i) % {rows})::BIGINT END AS s, (hash(i + 1) % 1000)::BIGINT AS g,
             (hash(i + {seed}) % 100000)::BIGINT AS {value}, {texts} AS {text} FROM range({rows}) AS r (i))
             TO '{unfinished}/{table}.parquet' (FORMAT parquet, COMPRESSION uncompressed)""")
+    # So that they may leave the cache.
+    os.sync()
     unfinished.rename(made)
     return made
