@@ -196,8 +196,8 @@ impl Bound {
         }
         self.room.budget.check(bytes, self.name())?;
         let counted = MemoryConsumer::new(self.name()).register(&self.room.memory);
-        // There is room on the heap. The account may have none, where operators took all of it: they
-        // go to disk when they want more.
+        // There is room on the heap. The account may have none, where operators took all of it:
+        // they go to disk when they want more.
         counted.grow(bytes as usize);
         Ok(counted)
     }
