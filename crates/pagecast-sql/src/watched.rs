@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
@@ -28,7 +28,9 @@ use datafusion::physical_plan::joins::{
 };
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::unnest::UnnestExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use datafusion::prelude::SessionContext;
 
@@ -70,7 +72,7 @@ impl PhysicalOptimizerRule for Watch {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
             let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
-            let plan = with_small_batches(plan, &self.budget)?;
+            let plan = with_compact_input(with_small_batches(plan, &self.budget)?, &self.budget)?;
             if !makes_many && !reads(&plan) {
                 return Ok(Transformed::no(plan));
             }
@@ -152,6 +154,21 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
         Arc::new(WatchedExec::over(Arc::clone(input), budget).with_at_most(most, copies)) as _
     };
     let inputs = plan.children().into_iter().map(small).collect();
+    plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The node over an input of compact texts, where it keeps these. Joins keep their first one.
+fn with_compact_input(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
+    let keeps = makes_many_of_one(plan.as_ref()) && !plan.is::<UnnestExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<WindowAggExec>()
+        || plan.is::<BoundedWindowAggExec>();
+    let is_view = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+    let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
+    match inputs.first_mut().filter(|first| keeps && first.schema().fields().iter().any(is_view)) {
+        Some(first) => *first = Arc::new(WatchedExec::compact(Arc::clone(first), budget)),
+        None => return Ok(plan),
+    }
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 

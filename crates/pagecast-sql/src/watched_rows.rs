@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, SchemaRef, StringViewType};
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -38,6 +38,8 @@ pub(crate) struct WatchedExec {
     most: u64,
     /// How often all of them are copied when the last one has come.
     copies: u64,
+    /// Whether texts come without the buffers that they are a small part of.
+    compact: bool,
 }
 
 /// How wide rows may be.
@@ -50,7 +52,7 @@ struct Narrow {
 
 impl WatchedExec {
     pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
-        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0 }
+        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0, compact: false }
     }
 
     /// Refuses rows with more than `widest` bytes in these columns.
@@ -63,6 +65,21 @@ impl WatchedExec {
         Self { most, copies, ..self }
     }
 
+    /// Hands on texts for somebody who keeps them.
+    pub(crate) fn compact(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
+        match plan.downcast_ref::<Self>() {
+            Some(Self { plan, budget, narrow, most, copies, .. }) => Self {
+                plan: Arc::clone(plan),
+                budget: budget.clone(),
+                narrow: narrow.clone(),
+                most: *most,
+                copies: *copies,
+                compact: true,
+            },
+            None => Self { compact: true, ..Self::over(plan, budget) },
+        }
+    }
+
     pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
         Arc::clone(&self.plan)
     }
@@ -73,6 +90,7 @@ impl DisplayAs for WatchedExec {
         match &self.narrow {
             Some(narrow) => write!(f, "WatchedExec: widest={}", narrow.widest),
             None if self.most < u64::MAX => write!(f, "WatchedExec: most={}", self.most),
+            None if self.compact => f.write_str("WatchedExec: compact"),
             None => f.write_str("WatchedExec"),
         }
     }
@@ -115,13 +133,14 @@ impl ExecutionPlan for WatchedExec {
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
         let (narrow, over) = (self.narrow.clone(), Self::over(plan, &self.budget));
-        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, ..over }))
+        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, compact: self.compact, ..over }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.plan.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        Ok(Box::pin(Watched { rows, budget, narrow, most: self.most, rest: None, copies: self.copies, gathered: 0 }))
+        let (most, copies, compact) = (self.most, self.copies, self.compact);
+        Ok(Box::pin(Watched { rows, budget, narrow, most, rest: None, copies, compact, gathered: 0 }))
     }
 }
 
@@ -133,6 +152,7 @@ struct Watched {
     /// What is left of a batch.
     rest: Option<Parts>,
     copies: u64,
+    compact: bool,
     /// Bytes of long values that have come, where they are copied together.
     gathered: u64,
 }
@@ -175,6 +195,38 @@ impl Watched {
     }
 }
 
+/// Buffers of so many bytes are kept whatever part of them a batch needs.
+const FEW: usize = 64 << 10;
+/// The part of its buffers that a batch needs, if they stay.
+const PART: usize = 4;
+
+/// The rows, with texts of their own where these are a small part of their buffers. A text of a
+/// Parquet file keeps its page, which is long and has the texts of other batches; and one that was
+/// sorted keeps pages of all runs.
+pub(crate) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    let compact = |column: &ArrayRef| -> Option<ArrayRef> {
+        fn of<T: ByteViewType>(column: &ArrayRef) -> Option<ArrayRef> {
+            let views = column.as_byte_view::<T>();
+            let kept: usize = views.data_buffers().iter().map(|buffer| buffer.len()).sum();
+            let is_sparse = kept > FEW && kept / PART > views.total_buffer_bytes_used();
+            is_sparse.then(|| Arc::new(views.gc()) as _)
+        }
+        match column.data_type() {
+            DataType::Utf8View => of::<StringViewType>(column),
+            DataType::BinaryView => of::<BinaryViewType>(column),
+            _ => None,
+        }
+    };
+    let compact: Vec<_> = batch.columns().iter().map(compact).collect();
+    if compact.iter().all(Option::is_none) {
+        return Ok(batch);
+    }
+    let columns =
+        compact.into_iter().zip(batch.columns()).map(|(own, column)| own.unwrap_or_else(|| Arc::clone(column)));
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows)?)
+}
+
 /// Bytes of the longest value.
 fn widest(column: &ArrayRef) -> u64 {
     let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as u64;
@@ -209,6 +261,7 @@ impl Stream for Watched {
             };
             self.check_width(&batch)?;
             self.gather(&batch)?;
+            let batch = if self.compact { compacted(batch)? } else { batch };
             self.rest = Some(Parts::of(batch, self.most));
         }
     }
@@ -217,5 +270,30 @@ impl Stream for Watched {
 impl RecordBatchStream for Watched {
     fn schema(&self) -> SchemaRef {
         self.rows.schema()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::array::StringViewArray;
+
+    use super::*;
+
+    #[test]
+    fn texts_that_are_kept_keep_no_others() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..10_000).map(|at| format!("{at:0>40}"))));
+        let batch = |texts: ArrayRef| RecordBatch::try_from_iter([("t", texts)]).unwrap();
+        let kept = |batch: &RecordBatch| {
+            let buffers = batch.column(0).as_string_view().data_buffers();
+            buffers.iter().map(|buffer| buffer.len()).sum::<usize>()
+        };
+        let few = compacted(batch(texts.slice(7, 100))).unwrap();
+        assert_eq!(few, batch(texts.slice(7, 100)));
+        assert_eq!(kept(&few), 100 * 40);
+        // Most of them, or little: copying them frees next to nothing.
+        assert_eq!(kept(&compacted(batch(texts.slice(0, 5000))).unwrap()), 10_000 * 40);
+        let short: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..1000).map(|at| format!("{at:0>40}"))));
+        assert_eq!(kept(&compacted(batch(short.slice(0, 1))).unwrap()), 1000 * 40);
     }
 }

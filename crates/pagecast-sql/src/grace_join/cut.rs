@@ -19,6 +19,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use futures::{TryStreamExt, stream};
 
 use crate::held::Held;
+use crate::watched_rows::compacted;
 
 /// Bytes of rows that wait to be written: each file gets its part of them at once.
 const WAITING: usize = 4 << 20;
@@ -95,7 +96,7 @@ pub(super) async fn cut(
         let next = rows.try_next().await?;
         let is_last = next.is_none();
         if let Some(batch) = next {
-            waiting.add(batch)?;
+            waiting.add(compacted(batch)?)?;
         }
         if is_last || waiting.bytes >= WAITING {
             Held::check_current()?;
