@@ -26,7 +26,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -95,8 +95,12 @@ fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(to_disk).map(|plan| plan.data)
 }
 
-/// Whether a partition of a join has those of its sides of the same number, and no others.
+/// Whether a partition of a join has those of its sides of the same number, and no others; and
+/// whether one sort has all orders that its rows have.
 fn is_of_pairs(join: &HashJoinExec) -> bool {
+    if join.properties().equivalence_properties().oeq_class().len() > 1 {
+        return false;
+    }
     let is_alone = || join.right().output_partitioning().partition_count() == 1;
     (!join.null_aware && *join.partition_mode() == PartitionMode::Partitioned) || is_alone()
 }
@@ -111,10 +115,10 @@ struct GraceJoinExec {
 
 impl GraceJoinExec {
     fn of(join: &HashJoinExec) -> Result<Self> {
-        // Its rows come in no order, file by file.
-        let schema = join.properties().equivalence_properties().schema();
-        let properties =
-            PlanProperties::clone(join.properties()).with_eq_properties(EquivalenceProperties::new(Arc::clone(schema)));
+        // Its rows come in no order, file by file; what is constant stays so.
+        let mut known = join.properties().equivalence_properties().clone();
+        known.clear_orderings();
+        let properties = PlanProperties::clone(join.properties()).with_eq_properties(known);
         let join = Arc::new(join.builder().reset_state().build()?);
         Ok(Self { join, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() })
     }
@@ -254,6 +258,17 @@ mod tests {
         for partitions in [1, 3] {
             let little = in_little(&sql, 1 << 20, partitions).await.unwrap();
             assert_eq!(little.iter().map(RecordBatch::num_rows).sum::<usize>(), 2000, "{partitions}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_constant_counts_as_ordered() {
+        let sql = "SELECT b.value, row_number() OVER (PARTITION BY b.value % 5 ORDER BY b.value) AS n \
+                   FROM range(1000) AS a RIGHT JOIN (SELECT value FROM range(2000) WHERE value = 992) AS b \
+                   ON a.value = b.value";
+        for partitions in [1, 4] {
+            let little = in_little(sql, 1 << 20, partitions).await.unwrap();
+            assert_eq!(little.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
         }
     }
 
