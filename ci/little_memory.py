@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from results import Document
 
 # Statements of which the second table shows the times.
-SHOWN = 12
+SHOWN = 8
 
 
 def memory(document: "Document", files: list[Kept]) -> None:
@@ -46,10 +46,10 @@ def memory(document: "Document", files: list[Kept]) -> None:
             return 0
         return of["pagecast"]["wall_s"] / of["duckdb"]["wall_s"] if ends(of, "pagecast") else float("inf")
 
-    told = lambda row: " ".join(row["failed"].split())[:40] if "failed" in row else f"{row['wall_s']:.1f} s"
+    told = lambda row: "error" if "failed" in row else f"{row['wall_s']:.1f}"
     worst = sorted((at for at in cells.items() if loss(at[1]) > 1.2), key=lambda at: -loss(at[1]))[:SHOWN]
     if worst:
         document.table(
-            "Statements in less memory: where pagecast loses", "Those that only DuckDB ends, and the worst that take over 1.2 of its time.",
+            "Statements in less memory: where pagecast loses", "Seconds of those that DuckDB alone ends, and of the worst that take over 1.2 of its time.",
             ["MiB", "files", "at once", "statement", *engines],
             [(files, [*map(str, key), *(told(of[engine]) if engine in of else "" for engine in engines)]) for key, of in worst])

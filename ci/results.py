@@ -25,7 +25,7 @@ README = Path("README.md")
 # Between these lines the README has its tables.
 MAIN_JOB, OTHER_ENGINES = "<!-- results: main job -->\n", "<!-- results: peers -->\n"
 ENDS = "<!-- end of results -->\n"
-MOST_WORDS = 3400
+MOST_WORDS = 3460
 COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
 
