@@ -18,7 +18,7 @@ def memory(document: "Document", files: list[Kept]) -> None:
     for row in (row for file in files for row in file.rows):
         key = row["memory"] // MIB, row["data_bytes"] // row["memory"], row["at_once"], row["statement"]
         cells.setdefault(key, {})[row["engine"]] = row
-    engines = sorted({engine for of in cells.values() for engine in of}, key=lambda engine: engine != "pagecast")
+    engines = sorted({engine for of in cells.values() for engine in of}, key=lambda engine: (engine != "pagecast", engine))
     ends = lambda of, engine: "failed" not in of.get(engine, {"failed": ""})
     groups: dict[tuple, list[dict[str, Row]]] = {}
     for key, of in cells.items():

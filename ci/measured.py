@@ -229,7 +229,7 @@ def peers(given: dict) -> Reduced:
 
 def memory(given: dict) -> Reduced:
     kept = ("engine", "statement", "data_bytes", "memory", "at_once", "door", "rc", "failed", "wall_s", "cpu_s", "peak_rss_bytes",
-            "idle_rss_bytes", "bytes_read", "bytes_spilled")
+            "idle_rss_bytes", "bytes_spilled")
     rows = [{name: row[name] for name in kept if name in row} for row in given["rows"]]
     every = lambda of: ",".join(dict.fromkeys(f"{of(row)}" for row in rows))
     arguments = (f"--memory {every(lambda row: row['memory'] // MIB)} --times {every(lambda row: row['data_bytes'] // row['memory'])} "
