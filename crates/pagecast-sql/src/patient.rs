@@ -18,9 +18,10 @@ use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use datafusion::logical_expr::{LogicalPlan, WriteOp};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -108,6 +109,22 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
         Ok(next.map(|batch| (batch, (None, begun))))
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.map_err(explained))))
+}
+
+/// Does at once what a plan makes. The rows of a table that is made come like those of a query; one
+/// that fails is not there.
+pub(crate) async fn made(ctx: &SessionContext, plan: LogicalPlan) -> Result<DataFrame> {
+    if !matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_))) {
+        return ctx.execute_logical_plan(plan).await;
+    }
+    match ctx.execute_logical_plan(plan.clone()).await {
+        Err(error) if is_want_of_memory(&error) => {
+            let mut state = ctx.state();
+            *state.config_mut() = grace_join::preferred(state.config().clone()).with_target_partitions(1);
+            SessionContext::new_with_state(state).execute_logical_plan(plan).await
+        }
+        made => made,
+    }
 }
 
 /// Whether a statement does something that must not be done anew. COPY and INSERT leave nothing
@@ -245,8 +262,7 @@ mod tests {
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::prelude::{SessionConfig, SessionContext};
-    use futures::TryStreamExt;
+    use datafusion::prelude::SessionConfig;
 
     use super::*;
     use crate::budget::{Budget, over, over_alone};
@@ -402,6 +418,11 @@ mod tests {
         result(&little, "CREATE TABLE kept (t TEXT, u TEXT)").await.unwrap();
         assert_eq!(result(&little, &format!("INSERT INTO kept {rows}")).await.unwrap(), count);
         assert_eq!(result(&little, "SELECT count(*) AS count FROM kept").await.unwrap(), count);
+        let create = format!("CREATE TABLE new AS {rows}");
+        assert!(little.sql(&create).await.is_err(), "it fits by itself");
+        let plan = little.state().create_logical_plan(&create).await.unwrap();
+        made(&little, plan).await.unwrap();
+        assert_eq!(result(&little, "SELECT count(*) AS count FROM new").await.unwrap(), count);
     }
 
     #[tokio::test(flavor = "multi_thread")]

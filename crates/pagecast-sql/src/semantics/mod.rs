@@ -53,6 +53,7 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, DFParser, Statement};
 
 use crate::Classed;
+use crate::patient;
 use crate::statements::with_all_columns;
 pub use plans::meant;
 pub use words::{Words, dialect};
@@ -64,7 +65,7 @@ pub use words::{Words, dialect};
 /// It is no statement, or has no meaning here.
 pub async fn frame(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
     let plan = plan(ctx, parsed(ctx, sql)?).await?;
-    ctx.execute_logical_plan(plan).await
+    patient::made(ctx, plan).await
 }
 
 /// The one statement of `sql`.
