@@ -239,7 +239,7 @@ pub struct OverBudget {
 }
 
 impl OverBudget {
-    pub(crate) fn may_pass(&self) -> bool {
+    fn may_pass(&self) -> bool {
         self.may_pass
     }
 }
@@ -251,6 +251,15 @@ impl fmt::Display for OverBudget {
 }
 
 impl std::error::Error for OverBudget {}
+
+/// Whether a statement ended for want of memory that it may find another time, or with other nodes.
+pub(crate) fn is_want_of_memory(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => true,
+        DataFusionError::External(error) => error.downcast_ref().is_some_and(OverBudget::may_pass),
+        _ => false,
+    }
+}
 
 /// The error that ends such a statement.
 pub(crate) fn over(what: String) -> DataFusionError {

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
-use crate::budget::OverBudget;
+use crate::budget::is_want_of_memory;
 use crate::grace_join;
 use crate::held::{self, Held};
 use crate::temporary;
@@ -245,14 +245,6 @@ impl Begun {
             }
             return;
         }
-    }
-}
-
-pub(crate) fn is_want_of_memory(error: &DataFusionError) -> bool {
-    match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => true,
-        DataFusionError::External(error) => error.downcast_ref().is_some_and(OverBudget::may_pass),
-        _ => false,
     }
 }
 

@@ -14,7 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 
 use super::cut::{How, Part, cut};
-use crate::patient::is_want_of_memory;
+use crate::budget::is_want_of_memory;
 
 /// Files of a side that are open at once, all partitions together, and the least of a partition.
 const FILES: usize = 64;
