@@ -79,8 +79,7 @@ pub(super) async fn cut(
     How { count, seed, without_nulls }: How,
     files: &SpillManager,
 ) -> Result<Vec<Part>> {
-    let open = (0..count).map(|_| files.create_in_progress_file("cutting a side of a join"));
-    let mut open = open.collect::<Result<Vec<_>>>()?;
+    let mut open: Vec<_> = (0..count).map(|_| None).collect();
     let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0, has_null: false }; count];
     let random = RandomState::with_seed(seed);
     let mut waiting = Waiting {
@@ -100,8 +99,12 @@ pub(super) async fn cut(
         }
         if is_last || waiting.bytes >= WAITING {
             Held::check_current()?;
-            for (number, (file, part)) in open.iter_mut().zip(&mut parts).enumerate() {
+            for (number, (open, part)) in open.iter_mut().zip(&mut parts).enumerate() {
                 if let Some(rows) = waiting.of_part(number)? {
+                    let file = match open {
+                        Some(file) => file,
+                        None => open.insert(files.create_in_progress_file("cutting a side of a join")?),
+                    };
                     part.rows += rows.num_rows();
                     part.bytes += file.append_batch(&rows)?;
                 }
@@ -112,9 +115,11 @@ pub(super) async fn cut(
             break;
         }
     }
-    for ((mut file, part), has_null) in open.into_iter().zip(&mut parts).zip(waiting.has_null) {
-        part.file = file.finish()?;
+    for ((open, part), has_null) in open.into_iter().zip(&mut parts).zip(waiting.has_null) {
         part.has_null = has_null;
+        if let Some(mut file) = open {
+            part.file = file.finish()?;
+        }
     }
     Ok(parts)
 }
