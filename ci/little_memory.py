@@ -1,18 +1,15 @@
 """The tables of `make bench-memory`."""
 
 import statistics
-from typing import TYPE_CHECKING
 
+from document import Document
 from measured import MIB, Kept, Row
-
-if TYPE_CHECKING:
-    from results import Document
 
 # Statements of which the second table shows the times.
 SHOWN = 8
 
 
-def memory(document: "Document", files: list[Kept]) -> None:
+def memory(document: Document, files: list[Kept]) -> None:
     """How many statements end, and those in which pagecast loses most."""
     cells: dict[tuple, dict[str, Row]] = {}
     for row in (row for file in files for row in file.rows):

@@ -1,12 +1,8 @@
 """Where pagecast loses, for docs/results.md: what `results.py` puts first."""
 
-from typing import TYPE_CHECKING
-
 from delivery import GOALS, OUT_OF_ORDER, ratio
+from document import Document
 from measured import BESIDE, Kept, Row
-
-if TYPE_CHECKING:
-    from results import Document
 
 OURS, OPTIMUM, COLUMNS = "pbm", "opt", ("clock", "pbm-pq", "pbm-paper")
 
@@ -77,7 +73,7 @@ MOST_BEHIND = 3
 BEHIND = 0.5
 
 
-def does_not_help(document: "Document", files: dict[str, list[Kept]]) -> None:
+def does_not_help(document: Document, files: dict[str, list[Kept]]) -> None:
     behind = []
     for file, row in cells(files["prediction"]):
         name, rate = best(row["rates"])

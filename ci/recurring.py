@@ -1,17 +1,14 @@
 """Reports that come back, for docs/results.md: what `results.py` says of forecasts."""
 
 import statistics
-from typing import TYPE_CHECKING
 
+from document import Document
 from measured import Kept, Row
-
-if TYPE_CHECKING:
-    from results import Document
 
 MIB = 1 << 20
 
 
-def dashboards(document: "Document", files: list[Kept]) -> None:
+def dashboards(document: Document, files: list[Kept]) -> None:
     """A line for each share of queries that do not come back, pool and policy."""
     rows = []
     several = len({row["pool"] for file in files for row in file.rows}) > 1
@@ -31,7 +28,7 @@ def dashboards(document: "Document", files: list[Kept]) -> None:
         ["once", *["pool"] * several, "policy", "MiB read", "report, s", "worst"], rows)
 
 
-def by_the_clock(document: "Document", files: list[Kept]) -> None:
+def by_the_clock(document: Document, files: list[Kept]) -> None:
     """A line for each server: medians of its runs."""
     names = {"stock": "stock", "without": "pg_pagecast without forecast", "forecast": "pg_pagecast"}
     figures = (("report_s", ".2f"), ("report_max_s", ".2f"), ("report_blocks", ".0f"), ("pgbench_reads", ".0f"),

@@ -10,75 +10,21 @@ It is Python without dependencies: it only reshapes JSON, and `make lint` runs i
 
 import statistics
 import sys
-import textwrap
 from pathlib import Path
 
 from delivery import GOALS, OUT_OF_ORDER, ratio
+from document import DOCUMENT, Document, line
 from losses import (COLUMNS, OPTIMUM, OURS, SCANS, best, cells, device, does_not_help, grid_of_deliveries,
                     with_spread)
 from little_memory import memory
 from measured import BESIDE, KINDS, MEASURED, Kept, Problem, Row, kind_of, read, take_newer
 from recurring import by_the_clock, dashboards
 
-DOCUMENT = Path("docs/results.md")
 README = Path("README.md")
 # Between these lines the README has its tables.
 MAIN_JOB, OTHER_ENGINES = "<!-- results: main job -->\n", "<!-- results: peers -->\n"
 ENDS = "<!-- end of results -->\n"
-MOST_WORDS = 3460
-COLUMNS_OF_TEXT = 100
 MIB = 1 << 20
-
-
-class Document:
-    """The text in the making."""
-
-    def __init__(self) -> None:
-        self.lines = ["# Results", "", "Written by `make results` from the JSON files of the "
-                      "benchmarks. Do not edit.", "A ratio below 1 is in favour of pagecast."]
-        self.machines: list[str] = []
-
-    def table(self, title: str, about: str, heads: list[str],
-              rows: list[tuple[list[Kept], list[str]]]) -> None:
-        """A table. Its rows end with a number, under which command, machine and date stand."""
-        sources = list(dict.fromkeys(self.source(files) for files, _ in rows))
-        self.lines += ["", f"## {title}", "", *textwrap.wrap(about, COLUMNS_OF_TEXT), "",
-                       line([*heads, "from"]), line(["---"] * (len(heads) + 1))]
-        self.lines += [line([*cells, str(sources.index(self.source(files)) + 1)])
-                       for files, cells in rows]
-        self.lines.append("")
-        for number, source in enumerate(sources, 1):
-            self.lines += textwrap.wrap(f"{number}. {source}", COLUMNS_OF_TEXT,
-                                        break_on_hyphens=False, subsequent_indent="   ")
-
-    def source(self, files: list[Kept]) -> str:
-        """Command, machine and date of the figures that these files gave."""
-        commands = ", ".join(dict.fromkeys(file.how() for file in files))
-        machines = ", ".join(dict.fromkeys(self.machine(file.machine) for file in files))
-        dates = sorted({file.date[:10] for file in files})
-        days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        return f"{commands}, machine {machines}, {days}"
-
-    def missing(self, title: str, command: str) -> None:
-        self.lines += ["", f"## {title}", "", f"Not measured yet: `{command}`, then `make results`."]
-
-    def machine(self, name: str) -> str:
-        """The letter of a machine."""
-        if name not in self.machines:
-            self.machines.append(name)
-        return chr(ord("A") + self.machines.index(name))
-
-    def text(self) -> str:
-        named = [f"- {self.machine(name)}: {name}" for name in self.machines]
-        lines = [*self.lines, "", "## Machines", "", *named] if named else self.lines
-        words = sum(word.strip("|-") != "" for line in lines for word in line.split())
-        if words > MOST_WORDS:
-            raise Problem(f"{DOCUMENT} would have {words} words, and may have {MOST_WORDS}")
-        return "\n".join(lines) + "\n"
-
-
-def line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def mean(values: list[float]) -> str:

@@ -1,7 +1,8 @@
 //! The node that [the rules](crate::watched) put where batches enter a plan and above its joins.
 //!
 //! Between two batches it ends what was ended, gives way where its turn is over, and looks at the
-//! heap. Some hand on rows up to a width only, or few long values at once.
+//! heap. Some hand on rows up to a width only, or few long values at once, or texts without the
+//! pages of a file that they came in.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(crate) fn reads(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// The rows of a node, with pauses between them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WatchedExec {
     plan: Arc<dyn ExecutionPlan>,
     budget: Budget,
@@ -68,14 +69,7 @@ impl WatchedExec {
     /// Hands on texts for somebody who keeps them.
     pub(crate) fn compact(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
         match plan.downcast_ref::<Self>() {
-            Some(Self { plan, budget, narrow, most, copies, .. }) => Self {
-                plan: Arc::clone(plan),
-                budget: budget.clone(),
-                narrow: narrow.clone(),
-                most: *most,
-                copies: *copies,
-                compact: true,
-            },
+            Some(watched) => Self { compact: true, ..watched.clone() },
             None => Self { compact: true, ..Self::over(plan, budget) },
         }
     }
@@ -132,8 +126,7 @@ impl ExecutionPlan for WatchedExec {
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        let (narrow, over) = (self.narrow.clone(), Self::over(plan, &self.budget));
-        Ok(Arc::new(Self { narrow, most: self.most, copies: self.copies, compact: self.compact, ..over }))
+        Ok(Arc::new(Self { plan, ..Self::clone(&self) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -10,7 +10,6 @@ import collections
 import hashlib
 import json
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,8 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from cluster.limits import Limits, forget_cached
+from cluster.limits import Limits
+from peers import runs
 from peers.engines import ENGINES, OF_PROGRAM
 from peers.reports import stream
 
@@ -28,8 +28,6 @@ TABLES = ("lineitem", "orders")
 _LONGEST = 900
 # MiB that a process may take beyond its budget.
 _BESIDE_BUDGET = 128
-# Bytes a second that limit nothing: the kernel counts for a device that is limited.
-_NO_LIMIT = 1 << 40
 
 
 def main() -> int:
@@ -81,22 +79,12 @@ def make(folder: Path, scale: float) -> None:
 
 def measure(given: argparse.Namespace, engine: str, rate: int, streams: list[list[str]]) -> dict:
     """One run of an engine. What it took counts from when its tables are there."""
-    scratch = tempfile.mkdtemp(dir=given.data.parent)
     limit = given.budget if engine.startswith("pagecast") else given.pool
-    job = json.dumps({"data": str(given.data), "tables": TABLES, "memory": limit * MIB, "scratch": scratch, "streams": streams})
-    try:
-        with Limits(given.data, given.memory * MIB, rate * 1_000_000 or _NO_LIMIT) as limits:
-            forget_cached(given.data)
-            # As the program asks for: it takes less so.
-            command = ["env", "MALLOC_ARENA_MAX=2", given.program, engine] if engine in OF_PROGRAM else [sys.executable, "-m", "peers.engines", engine]
-            with subprocess.Popen(limits.entering(command), text=True,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-                try:
-                    return _run(process, limits, job)
-                finally:
-                    process.kill()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    # As the program asks for: it takes less so.
+    command = ["env", "MALLOC_ARENA_MAX=2", given.program, engine] if engine in OF_PROGRAM else [sys.executable, "-m", "peers.engines", engine]
+    with runs.engine(command, given.data, given.memory * MIB, rate * 1_000_000 or runs.NO_LIMIT) as (process, limits, scratch):
+        job = {"data": str(given.data), "tables": TABLES, "memory": limit * MIB, "scratch": scratch, "streams": streams}
+        return _run(process, limits, json.dumps(job))
 
 
 def _run(process: subprocess.Popen, limits: Limits, job: str) -> dict:
@@ -168,13 +156,9 @@ def _cell(group: dict, of: list[dict]) -> dict:
 
 
 def write(given: argparse.Namespace, rows: list[dict]) -> None:
-    """Writes the report, whole or not at all."""
     about = {"scale": given.scale, "pool_mib": given.pool, "budget_mib": given.budget, "memory_mib": given.memory, "date": date.today().isoformat(),
              "machine": f"{platform.system().lower()} {platform.machine()}"}
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = given.json.with_name(given.json.name + ".unfinished")
-    unfinished.write_text(json.dumps({"schema": 1, **about, "cells": cells(rows), "rows": rows}))
-    unfinished.replace(given.json)
+    runs.write({"schema": 1, **about, "cells": cells(rows), "rows": rows}, given.json)
 
 
 def _line(row: dict) -> str:

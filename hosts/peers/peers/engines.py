@@ -62,23 +62,23 @@ OF_PROGRAM = ("foyer", "liquid-cache")
 
 
 def digest(rows: object) -> str:
-    """The same for equal rows, in whatever order and types of numbers they come; in their order for
-    a single column of many."""
+    """The same for equal rows, in whatever order and types of numbers they come; of many rows in
+    their order, and with equal types."""
     import pyarrow
 
     def of(value: object) -> str:
         return str(Decimal(value).normalize()) if isinstance(value, int | Decimal) else str(value)
 
     batches = pyarrow.RecordBatchReader.from_stream(rows)
-    told, many, count = [], hashlib.md5(), 0
+    told, in_order, count = [], hashlib.md5(), 0
     for batch in batches:
-        count += batch.num_rows
-        if batch.num_columns == 1:
-            many.update(",".join(map(str, batch.column(0).to_pylist())).encode() + b",")
+        rows = list(zip(*(column.to_pylist() for column in batch.columns)))
+        count += len(rows)
+        in_order.update("".join(map(str, rows)).encode())
         if count <= _FEW:
-            told += ["|".join(map(of, row)) for row in zip(*(column.to_pylist() for column in batch.columns))]
+            told += ["|".join(map(of, row)) for row in rows]
     if count > _FEW:
-        return many.hexdigest()
+        return in_order.hexdigest()
     return hashlib.md5("\n".join(sorted(told)).encode()).hexdigest()
 
 
@@ -93,8 +93,9 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
         try:
             for position, statement in enumerate(statements):
                 began = time.monotonic()
-                rows = run(statement)
-                queries.append({"stream": number, "position": position, "s": round(time.monotonic() - began, 4), "rows": digest(rows)})
+                # Rows come while they are read.
+                rows = digest(run(statement))
+                queries.append({"stream": number, "position": position, "s": round(time.monotonic() - began, 4), "rows": rows})
         except Exception as problem:
             errors.append(f"{type(problem).__name__}: {str(problem)[:300]}")
 

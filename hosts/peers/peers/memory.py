@@ -11,15 +11,13 @@ import itertools
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 from datetime import date
 from pathlib import Path
 
-from cluster.limits import Limits, forget_cached
-from peers import needs
+from cluster.limits import Limits
+from peers import needs, runs
 
 MIB = 1 << 20
 ENGINES = ("pagecast", "duckdb", "datafusion")
@@ -27,8 +25,6 @@ ENGINES = ("pagecast", "duckdb", "datafusion")
 _BESIDE = 384 * MIB
 # Seconds until a run is given up.
 _LONGEST = 120
-# Bytes a second that limit nothing: the kernel counts for a device that is limited.
-_NO_LIMIT = 1 << 40
 
 
 def main() -> int:
@@ -61,19 +57,10 @@ def main() -> int:
 def measure(engine: str, data: Path, memory: int, statement: str, at_once: int) -> dict:
     """One run of an engine."""
     about = {"engine": engine, "statement": statement, "data_bytes": int(data.name) * MIB, "memory": memory, "at_once": at_once, "door": "files"}
-    scratch = Path(tempfile.mkdtemp(dir=data.parent))
-    job = {"data": str(data), "tables": needs.TABLES, "memory": memory, "scratch": str(scratch), "streams": [[needs.STATEMENTS[statement]]] * at_once}
-    try:
-        with Limits(data, memory + _BESIDE, _NO_LIMIT) as limits:
-            forget_cached(data)
-            with subprocess.Popen(limits.entering([sys.executable, "-m", "peers.engines", engine]), text=True,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-                try:
-                    return {**about, **_run(process, limits, json.dumps(job))}
-                finally:
-                    process.kill()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    command, streams = [sys.executable, "-m", "peers.engines", engine], [[needs.STATEMENTS[statement]]] * at_once
+    with runs.engine(command, data, memory + _BESIDE, stderr=subprocess.PIPE) as (process, limits, scratch):
+        job = {"data": str(data), "tables": needs.TABLES, "memory": memory, "scratch": scratch, "streams": streams}
+        return {**about, **_run(process, limits, json.dumps(job))}
 
 
 def _run(process: subprocess.Popen, limits: Limits, job: str) -> dict:
@@ -111,12 +98,8 @@ def mark_others(cell: list[dict]) -> None:
 
 
 def write(given: argparse.Namespace, rows: list[dict]) -> None:
-    """Writes the report, whole or not at all."""
     about = {"date": date.today().isoformat(), "machine": f"{platform.system().lower()} {platform.machine()}", "beside_bytes": _BESIDE}
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = given.json.with_name(given.json.name + ".unfinished")
-    unfinished.write_text(json.dumps({"schema": 1, **about, "rows": rows}))
-    unfinished.replace(given.json)
+    runs.write({"schema": 1, **about, "rows": rows}, given.json)
 
 
 def _told(row: dict) -> str:

@@ -34,9 +34,9 @@ pub(crate) struct EngineArgs {
     /// Folder for what sorts, joins and groups may not keep in memory [default: that of the system]
     #[arg(long, value_name = "FOLDER")]
     temp: Option<PathBuf>,
-    /// Size of that at most
-    #[arg(long, value_name = "SIZE", default_value = "100GiB")]
-    max_temp: Size,
+    /// Size of that at most [default: 100GiB]
+    #[arg(long, value_name = "SIZE")]
+    max_temp: Option<Size>,
     #[command(flatten)]
     flash: FlashArgs,
     /// Replacement policy of the pool
@@ -91,7 +91,7 @@ impl EngineArgs {
             delivery: self.delivery.into(),
             memory: self.memory.map(|limit| bytes("--memory", limit)).transpose()?,
             temp: self.temp.clone(),
-            max_temp: Some(bytes("--max-temp", self.max_temp)?),
+            max_temp: self.max_temp.map(|limit| bytes("--max-temp", limit)).transpose()?,
             recorder,
         };
         Engine::open(options, config).await.map_err(of_opening)
