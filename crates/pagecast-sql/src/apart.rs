@@ -39,7 +39,7 @@ impl PhysicalOptimizerRule for Apart {
         }
         let plan = plan.transform_up(|plan| {
             Ok(match reads(&plan) {
-                true => Transformed::yes(Arc::new(WatchedExec::over(plan, &Budget::default())) as _),
+                true => Transformed::yes(Arc::new(WatchedExec::over(plan, &Budget::default())?) as _),
                 false => Transformed::no(plan),
             })
         })?;

@@ -49,7 +49,7 @@ mod temporary;
 mod unpacked;
 pub mod values;
 mod watched;
-mod watched_filter;
+mod watched_joins;
 mod watched_plans;
 mod watched_rows;
 mod watched_windows;

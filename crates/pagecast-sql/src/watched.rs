@@ -3,7 +3,7 @@
 //! A task ends where it gives way, and it does so where batches enter a plan, when its turn is
 //! over. A join may make any number of batches of one, so that it would keep its thread, and Ctrl-C
 //! would wait, for hours (<https://github.com/apache/datafusion/issues/19358>). So what comes out
-//! of a join gives way, too, and [filters of joins](crate::watched_filter) end what hands on
+//! of a join gives way, too, and [filters and keys of joins](crate::watched_joins) end what hands on
 //! nothing, as [functions of windows](crate::watched_windows) do. [Rules](crate::watched_plans) end
 //! what is planned.
 //!
@@ -38,7 +38,6 @@ use crate::apart::{self, Apart};
 use crate::budget::{Budget, over_alone};
 use crate::lifted::Lift;
 use crate::long::{at_once_by, is_long, made_of_all};
-use crate::watched_filter::with_watched_filter;
 use crate::watched_rows::{WatchedExec, reads};
 use crate::{watched_plans, watched_windows};
 
@@ -71,12 +70,12 @@ impl PhysicalOptimizerRule for Watch {
         let watched = plan.transform_up(|plan| {
             check_constants(&plan, widest)?;
             let makes_many = makes_many_of_one(plan.as_ref());
-            let plan = if makes_many { with_watched_filter(with_narrow_inputs(plan, widest)?)? } else { plan };
+            let plan = if makes_many { with_narrow_inputs(plan, widest)? } else { plan };
             let plan = with_compact_input(with_small_batches(plan, &self.budget)?, &self.budget)?;
             if !makes_many && !reads(&plan) {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(Arc::new(WatchedExec::over(plan, &self.budget)) as _))
+            Ok(Transformed::yes(Arc::new(WatchedExec::over(plan, &self.budget)?) as _))
         });
         watched.map(|watched| watched.data)
     }
@@ -131,15 +130,15 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
         let (plan, schema) = (Arc::clone(input), input.schema());
         let columns = schema.fields().iter().enumerate().filter(|(at, field)| is_repeated(*at, field.data_type()));
         let columns: Arc<[usize]> = columns.map(|(at, _)| at).collect();
-        match columns.is_empty() {
+        Ok(match columns.is_empty() {
             true => plan,
             false => {
-                let watched = WatchedExec::over(plan, &Budget::default());
+                let watched = WatchedExec::over(plan, &Budget::default())?;
                 Arc::new(watched.with_rows_of_at_most(widest, columns)) as _
             }
-        }
+        })
     };
-    let inputs = plan.children().into_iter().map(narrow).collect();
+    let inputs = plan.children().into_iter().map(narrow).collect::<Result<_>>()?;
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
@@ -151,9 +150,9 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     }
     let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Arc::new(WatchedExec::over(Arc::clone(input), budget).with_at_most(most, copies)) as _
+        Ok(Arc::new(WatchedExec::over(Arc::clone(input), budget)?.with_at_most(most, copies)) as _)
     };
-    let inputs = plan.children().into_iter().map(small).collect();
+    let inputs = plan.children().into_iter().map(small).collect::<Result<_>>()?;
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
@@ -166,7 +165,7 @@ fn with_compact_input(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     let is_view = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
     let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
     match inputs.first_mut().filter(|first| keeps && first.schema().fields().iter().any(is_view)) {
-        Some(first) => *first = Arc::new(WatchedExec::compact(Arc::clone(first), budget)),
+        Some(first) => *first = Arc::new(WatchedExec::compact(Arc::clone(first), budget)?),
         None => return Ok(plan),
     }
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))

@@ -23,6 +23,7 @@ use crate::budget::{Budget, over_alone};
 use crate::held::Held;
 use crate::long::{Parts, at_once, long_bytes};
 use crate::order::is_turn_over;
+use crate::watched_joins::watched_join;
 
 /// Whether rows enter a plan at this node.
 pub(crate) fn reads(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -33,6 +34,8 @@ pub(crate) fn reads(plan: &Arc<dyn ExecutionPlan>) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct WatchedExec {
     plan: Arc<dyn ExecutionPlan>,
+    /// The same, as it is executed.
+    executed: Arc<dyn ExecutionPlan>,
     budget: Budget,
     narrow: Option<Narrow>,
     /// Bytes of long values that come in one batch, but for one row.
@@ -52,8 +55,9 @@ struct Narrow {
 }
 
 impl WatchedExec {
-    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
-        Self { plan, budget: budget.clone(), narrow: None, most: u64::MAX, copies: 0, compact: false }
+    pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Self> {
+        let (executed, budget) = (watched_join(&plan)?, budget.clone());
+        Ok(Self { plan, executed, budget, narrow: None, most: u64::MAX, copies: 0, compact: false })
     }
 
     /// Refuses rows with more than `widest` bytes in these columns.
@@ -67,11 +71,11 @@ impl WatchedExec {
     }
 
     /// Hands on texts for somebody who keeps them.
-    pub(crate) fn compact(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Self {
-        match plan.downcast_ref::<Self>() {
+    pub(crate) fn compact(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Self> {
+        Ok(match plan.downcast_ref::<Self>() {
             Some(watched) => Self { compact: true, ..watched.clone() },
-            None => Self { compact: true, ..Self::over(plan, budget) },
-        }
+            None => Self { compact: true, ..Self::over(plan, budget)? },
+        })
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
@@ -121,16 +125,16 @@ impl ExecutionPlan for WatchedExec {
             return Ok(None);
         }
         let swapped = self.plan.try_swapping_with_projection(projection)?;
-        Ok(swapped.map(|plan| Arc::new(WatchedExec::over(plan, &self.budget)) as _))
+        swapped.map(|plan| Ok(Arc::new(WatchedExec::over(plan, &self.budget)?) as _)).transpose()
     }
 
     fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = children.pop().unwrap_or_else(|| Arc::clone(&self.plan));
-        Ok(Arc::new(Self { plan, ..Self::clone(&self) }))
+        Ok(Arc::new(Self { executed: watched_join(&plan)?, plan, ..Self::clone(&self) }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows = self.plan.execute(partition, context)?;
+        let rows = self.executed.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
         let (most, copies, compact) = (self.most, self.copies, self.compact);
         Ok(Box::pin(Watched { rows, budget, narrow, most, rest: None, copies, compact, gathered: 0 }))

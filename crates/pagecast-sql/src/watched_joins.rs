@@ -1,11 +1,12 @@
-//! Filters of joins, between whose batches a statement can be ended.
+//! Filters and keys of joins, between whose batches a statement can be ended.
 //!
 //! A nested loop works on one batch of its right side and all rows of its left side until there are
 //! rows to hand on, without giving way, and so do a hash join and a merge join whose keys are in
 //! many rows: where the filter keeps next to nothing that is hours
 //! (<https://github.com/apache/datafusion/issues/19358>). What they call again and again is the
 //! filter, each time for about a batch. So it is there that the statement ends, and that it steps
-//! aside when its turn is over.
+//! aside when its turn is over. A hash join makes its table of all left rows without a pause, too,
+//! and calls the keys for each batch of them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -26,17 +27,17 @@ use datafusion::physical_plan::joins::{
 use crate::held::Held;
 use crate::long::{Parts, at_once};
 
-/// The join with its filter watched, if it has one.
-pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// The join as it is executed: its filter is watched, and the keys of which a hash join makes its
+/// table. A plan keeps the join as it is, whose partitions and order are known by its keys.
+pub(crate) fn watched_join(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let keys = join.on().iter().map(|(key, other)| (key_watched(key), Arc::clone(other)));
+        return join.builder().with_on(keys.collect()).with_filter(join.filter().map(watched)).build_exec();
+    }
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
         return Ok(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(Some(watched(filter))).build()?));
-    }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
-        && let Some(filter) = join.filter()
-    {
-        return Ok(Arc::new(join.builder().with_filter(Some(watched(filter))).build()?));
     }
     if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
         && let Some(filter) = join.filter()
@@ -47,7 +48,11 @@ pub(crate) fn with_watched_filter(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dy
         let equality = join.null_equality();
         return Ok(Arc::new(SortMergeJoinExec::try_new(left, right, on, filter, join.join_type(), options, equality)?));
     }
-    Ok(plan)
+    Ok(Arc::clone(plan))
+}
+
+fn key_watched(key: &Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Watched { expr: Arc::clone(key), most: u64::MAX })
 }
 
 fn watched(filter: &JoinFilter) -> JoinFilter {
@@ -124,5 +129,29 @@ impl PhysicalExpr for Watched {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.expr.fmt_sql(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use datafusion::prelude::SessionContext;
+
+    #[tokio::test]
+    async fn a_statement_ends_between_the_batches_of_which_a_table_is_made() {
+        let ctx = SessionContext::new();
+        let plan = ctx.sql("SELECT 1 FROM range(9) a JOIN range(9) b ON a.value = b.value").await.unwrap();
+        let mut plan = plan.create_physical_plan().await.unwrap();
+        while !plan.is::<HashJoinExec>() {
+            plan = Arc::clone(plan.children()[0]);
+        }
+        let executed = watched_join(&plan).unwrap();
+        let join = executed.downcast_ref::<HashJoinExec>().unwrap();
+        let (key, batch) = (&join.on()[0].0, RecordBatch::new_empty(join.left().schema()));
+        key.evaluate(&batch).unwrap();
+        let ended = Held::default();
+        ended.end();
+        ended.counted(async { key.evaluate(&batch).unwrap_err() }).await;
     }
 }
