@@ -1,4 +1,5 @@
-//! `SUMMARIZE table` and `SUMMARIZE query`: a row for each column, of one pass over the rows.
+//! `SUMMARIZE table` and `SUMMARIZE query`: a row for each column, of one pass over the rows for
+//! some hundreds of them.
 //!
 //! DataFusion has no such statement. The columns are those that DuckDB shows. Distinct values and
 //! quartiles are estimates.
@@ -25,6 +26,9 @@ const WORD: &str = "SUMMARIZE";
 
 /// What an aggregate says of a column, in the order in which they are asked for.
 const PARTS: [&str; 8] = ["min", "max", "distinct", "avg", "std", "q25", "q50", "q75"];
+
+/// Columns of one pass. The planner's time grows with the square of the aggregates, nine a column.
+const AT_ONCE: usize = 400;
 
 /// A summary as a statement that DataFusion has, with the same words at the same places: `DESCRIBE`
 /// of a table, `EXPLAIN` of a query. `None` for other statements.
@@ -71,6 +75,19 @@ pub(crate) async fn of(ctx: &SessionContext, described: &str) -> Result<Sendable
     let rows = semantics::frame(ctx, &query(ctx, described)?).await?;
     let columns: Vec<(Column, DataType)> =
         rows.schema().iter().map(|(table, field)| (Column::from((table, field)), field.data_type().clone())).collect();
+    let mut table = Vec::new();
+    let none = columns.is_empty().then_some(&columns[..]);
+    for columns in columns.chunks(AT_ONCE).chain(none) {
+        let found = rows.clone().aggregate(vec![], asked_of(columns))?.collect().await?;
+        let [found] = &found[..] else { return plan_err!("a summary is one row") };
+        table.push(turned(columns, found)?);
+    }
+    let schema = table[0].schema();
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter(table.into_iter().map(Ok)))))
+}
+
+/// The aggregates of these columns.
+fn asked_of(columns: &[(Column, DataType)]) -> Vec<Expr> {
     let mut asked = vec![count(lit(1)).alias("rows")];
     for (number, (column, kind)) in columns.iter().enumerate() {
         let column = Expr::Column(column.clone());
@@ -79,11 +96,7 @@ pub(crate) async fn of(ctx: &SessionContext, described: &str) -> Result<Sendable
             asked.extend(part_of(part, &column, kind).map(|expr| expr.alias(format!("{number} {part}"))));
         }
     }
-    let found = rows.aggregate(vec![], asked)?.collect().await?;
-    let [found] = &found[..] else { return plan_err!("a summary is one row") };
-    let table = turned(&columns, found)?;
-    let schema = table.schema();
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(table)]))))
+    asked
 }
 
 /// An aggregate of a column, if its type has it.
