@@ -14,7 +14,8 @@
 //! prune are planned and released unread.
 //!
 //! Cost: pruning and one opening without I/O per file, about what DataFusion itself spends on it,
-//! and a question to the decoder per row group that is left.
+//! and a question to the decoder per row group that is left. Without a filter, files of one schema
+//! are opened once.
 
 mod probe;
 mod prune;
@@ -140,7 +141,7 @@ pub(crate) async fn plan_reads(
         .downcast_ref::<ParquetSource>()
         .ok_or_else(|| DataFusionError::Internal(format!("in-order delivery of a {} source", source.file_type())))?;
     let pruner = Pruner::new(config, source, metrics);
-    let probe = Probe::new(config, source, context)?;
+    let mut probe = Probe::new(config, source, context);
     let mut files = Vec::new();
     for file in config.file_groups.iter().flat_map(FileGroup::iter) {
         if !pruner.leaves_nothing(file)? {
@@ -159,7 +160,7 @@ pub(crate) async fn plan_reads(
             // One row group is pruned by the opener alone, which is asked about it anyway.
             let several = access.row_group_index_iter().nth(1).is_some();
             let left = if several { pruner.prune(&planned.file, &footer, access.clone())? } else { access.clone() };
-            ask(&mut planned, &footer, access, left, &probe, config.limit).await
+            ask(&mut planned, &footer, access, left, &mut probe, config.limit).await
         };
         let result = catch_in(planning).await;
         result.map_err(|what| HostError::Decoder { path: planned.relation.path().to_owned(), what })??;
@@ -280,10 +281,10 @@ async fn ask(
     footer: &Arc<ParquetMetaData>,
     wanted: ParquetAccessPlan,
     left: ParquetAccessPlan,
-    probe: &Probe,
+    probe: &mut Probe<'_>,
     limit: Option<usize>,
 ) -> Result<()> {
-    let mut columns: Option<Columns> = None;
+    let mut columns = probe.columns(footer)?;
     let entries = wanted.into_inner().into_iter().zip(left.into_inner()).enumerate();
     for (number, (access, mut left)) in entries.filter(|(_, (_, left))| left.should_scan()) {
         let rows = footer.row_group(number).num_rows().max(0) as u64;
@@ -311,6 +312,7 @@ async fn ask(
         }
         planned.row_groups.push(row_group);
     }
+    probe.found(columns);
     Ok(())
 }
 

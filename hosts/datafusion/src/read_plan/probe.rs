@@ -45,29 +45,46 @@ pub(super) enum Asked {
 }
 
 /// The scan's opener over the noting reader.
-pub(super) struct Probe {
+pub(super) struct Probe<'a> {
     /// Without files.
     config: FileScanConfig,
+    source: &'a ParquetSource,
     context: Arc<TaskContext>,
+    /// The columns of the last file. Without a filter those of a file with the same schema are the
+    /// same, and opening it would cost more than all else that is planned of a small file.
+    last: Option<Columns>,
 }
 
-impl Probe {
-    pub(super) fn new(config: &FileScanConfig, source: &ParquetSource, context: &Arc<TaskContext>) -> Result<Self> {
-        let config = FileScanConfigBuilder::from(config.clone()).with_source(probing_source(source)?);
-        Ok(Self { config: config.with_file_groups(Vec::new()).build(), context: Arc::clone(context) })
+impl<'a> Probe<'a> {
+    pub(super) fn new(config: &FileScanConfig, source: &'a ParquetSource, context: &Arc<TaskContext>) -> Self {
+        let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(Vec::new()).build();
+        Self { config, source, context: Arc::clone(context), last: None }
     }
 
     /// What the opener asks for of `file`, whose footer is this one.
     pub(super) async fn ask(&self, file: PartitionedFile, footer: &Arc<ParquetMetaData>) -> Result<Asked> {
         let inquiry = Inquiry { footer: Arc::clone(footer), asked: Arc::default() };
         let group = FileGroup::new(vec![file.with_extension(inquiry.clone())]);
-        let config = FileScanConfigBuilder::from(self.config.clone()).with_file_groups(vec![group]).build();
-        let first = config.open(0, Arc::clone(&self.context))?.next().await;
+        // A source for each file: one that is opened again and again keeps what it counted of all.
+        let config = FileScanConfigBuilder::from(self.config.clone()).with_source(probing_source(self.source)?);
+        let first = config.with_file_groups(vec![group]).build().open(0, Arc::clone(&self.context))?.next().await;
         match (inquiry.asked.lock().take(), first) {
             (Some(bytes), _) => Ok(Asked::Bytes(bytes)),
             (None, Some(Ok(_))) => Ok(Asked::Rows),
             (None, Some(Err(error))) => Err(error),
             (None, None) => Ok(Asked::Nothing),
+        }
+    }
+
+    /// The columns of a file that nobody was asked about, if they are known.
+    pub(super) fn columns(&self, footer: &Arc<ParquetMetaData>) -> Result<Option<Columns>> {
+        self.last.as_ref().map_or(Ok(None), |last| last.of_another(footer))
+    }
+
+    /// These are the columns of a file.
+    pub(super) fn found(&mut self, columns: Option<Columns>) {
+        if self.source.filter().is_none() {
+            self.last = columns.or(self.last.take());
         }
     }
 }
@@ -95,6 +112,15 @@ impl Columns {
         let leaves = ProjectionMask::leaves(footer.file_metadata().schema_descr(), leaves);
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), ArrowReaderOptions::default())?;
         Ok(Self { metadata, leaves, limit })
+    }
+
+    /// The same columns of another file, if it has the same schema.
+    fn of_another(&self, footer: &Arc<ParquetMetaData>) -> Result<Option<Self>> {
+        if self.metadata.parquet_schema() != footer.file_metadata().schema_descr() {
+            return Ok(None);
+        }
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), ArrowReaderOptions::default())?;
+        Ok(Some(Self { metadata, leaves: self.leaves.clone(), limit: self.limit }))
     }
 
     /// What the decoder asks for of another row group.
