@@ -11,6 +11,7 @@ mod apart;
 mod budget;
 pub mod check;
 mod classed;
+mod distinct_apart;
 mod engine;
 mod error;
 mod expected;

@@ -28,6 +28,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::is_want_of_memory;
+use crate::distinct_apart::{self, AGGREGATE};
 use crate::grace_join;
 use crate::held::{self, Held};
 use crate::temporary;
@@ -60,19 +61,26 @@ struct Need {
     joins_on_disk: bool,
     /// All rows sorted where only the first ones are wanted.
     whole_sorts: bool,
+    /// Aggregates of distinct values each by itself.
+    distinct_apart: bool,
     /// One partition, of which nothing takes memory from another.
     one_partition: bool,
 }
 
 impl Need {
-    /// What may help a statement that failed like this with what it had.
-    fn after(self, error: &DataFusionError, are_others: bool) -> Option<Self> {
+    /// What may help a statement of this plan that failed like this with what it had.
+    fn after(self, error: &DataFusionError, plan: &LogicalPlan, are_others: bool) -> Option<Self> {
         let error = error.to_string();
-        let [of_a_join, of_first_rows] = [HASH_JOIN, TOP].map(|consumer| error.contains(consumer));
+        let [of_a_join, of_first_rows, of_groups] =
+            [HASH_JOIN, TOP, AGGREGATE].map(|consumer| error.contains(consumer));
+        let can_be_apart = || matches!(distinct_apart::apart(plan), Ok(Some(_)));
         Some(match self {
             Self { turn: false, .. } if are_others => Self { turn: true, ..self },
             Self { joins_on_disk: false, .. } if of_a_join => Self { turn: true, joins_on_disk: true, ..self },
             Self { whole_sorts: false, .. } if of_first_rows => Self { turn: true, whole_sorts: true, ..self },
+            Self { distinct_apart: false, .. } if of_groups && can_be_apart() => {
+                Self { turn: true, distinct_apart: true, ..self }
+            }
             Self { one_partition: false, .. } => Self { turn: true, one_partition: true, ..self },
             Self { joins_on_disk: false, .. } => Self { joins_on_disk: true, ..self },
             _ => return None,
@@ -155,6 +163,8 @@ async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result
         config = config.with_target_partitions(1);
     }
     *state.config_mut() = config;
+    let apart = if need.distinct_apart { distinct_apart::apart(plan)? } else { None };
+    let plan = apart.as_ref().unwrap_or(plan);
     let plan = state.create_physical_plan(plan).await?;
     if need.whole_sorts { whole_sorts::whole(plan) } else { Ok(plan) }
 }
@@ -205,7 +215,7 @@ impl Begun {
 
     /// Needs more than it had, or waits for what others hold. Fails if they hold nothing.
     async fn need_more(&mut self, error: DataFusionError) -> Result<()> {
-        if let Some(need) = self.need.after(&error, held::are_others()) {
+        if let Some(need) = self.need.after(&error, &self.logical, held::are_others()) {
             self.need = need;
             let mut known = KNOWN.lock();
             if known.len() >= MOST_KNOWN {
@@ -394,6 +404,19 @@ mod tests {
             assert!(little.sql(&sql).await.unwrap().collect().await.is_err(), "it fits by itself");
             assert_eq!(result(&little, &sql).await.unwrap(), result(&SessionContext::new(), &sql).await.unwrap());
             assert_eq!(self::rows(&little, &rows("LIMIT 150000 OFFSET 7")).await.unwrap(), 150_000);
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn distinct_values_are_taken_of_each_column_by_itself() {
+        let rows = "(SELECT value * 3 % 300007 AS a, value * 7 % 300017 AS b, value % 10 AS g FROM range(900000))";
+        for sql in [
+            format!("SELECT count(DISTINCT a), count(DISTINCT b), count(*) FROM {rows}"),
+            format!("SELECT g, count(DISTINCT a), count(DISTINCT b) FROM {rows} GROUP BY g ORDER BY g"),
+        ] {
+            let little = little(4 << 20, 1);
+            assert!(little.sql(&sql).await.unwrap().collect().await.is_err(), "it fits by itself");
+            assert_eq!(result(&little, &sql).await.unwrap(), result(&SessionContext::new(), &sql).await.unwrap());
         }
     }
 

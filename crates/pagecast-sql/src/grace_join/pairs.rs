@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
@@ -15,6 +16,7 @@ use futures::TryStreamExt;
 
 use super::cut::{How, Part, cut};
 use crate::budget::is_want_of_memory;
+use crate::watched_joins::watched_join;
 
 /// Files of a side that are open at once, all partitions together, and the least of a partition.
 const FILES: usize = 64;
@@ -117,7 +119,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// A hash join that holds the smaller side.
+    /// A hash join that holds the smaller side, and that can be ended.
     fn join_of(&self, pair: &Pair) -> Result<Arc<dyn ExecutionPlan>> {
         let of_part = |part: &Part| -> Result<Arc<dyn ExecutionPlan>> {
             let (schema, rows) = (Arc::clone(part.schema()), vec![Arc::new(part.clone()) as _]);
@@ -128,9 +130,10 @@ impl Pairs {
         let join = self.join.builder().reset_state().recompute_properties().with_partition_mode(mode);
         let join = join.with_null_aware(false);
         let join = join.with_new_children(vec![of_part(one)?, of_part(other)?])?.build()?;
-        match other.bytes < one.bytes && join.join_type().supports_swap() {
-            true => join.swap_inputs(mode),
-            false => Ok(Arc::new(join)),
-        }
+        let join = match other.bytes < one.bytes && join.join_type().supports_swap() {
+            true => join.swap_inputs(mode)?,
+            false => Arc::new(join),
+        };
+        join.transform_up(|node| watched_join(&node).map(Transformed::yes)).map(|join| join.data)
     }
 }
