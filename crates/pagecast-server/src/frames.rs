@@ -67,6 +67,11 @@ fn key_bytes(key: &SecretKey) -> Vec<u8> {
     }
 }
 
+/// Whether a message that begins like this has the text of statements.
+pub(super) fn has_text(first: &[u8]) -> bool {
+    matches!(first, [b'Q' | b'P', ..])
+}
+
 /// How long a message is, its type included, by its first bytes. One of more than `most` is refused
 /// in the name of `limit`.
 pub(super) fn message_bytes(header: &[u8], most: usize, limit: &str) -> Result<usize, String> {

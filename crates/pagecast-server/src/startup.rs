@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
+use pagecast_sql::query::quietly;
 use pgwire::api::auth::sasl::scram::ScramServerAuth;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, GssEncRequest, NegotiateProtocolVersion, ParameterStatus, SecretKey, SslRequest,
@@ -66,7 +67,7 @@ pub(super) async fn negotiate(
             }
             continue;
         }
-        let purpose = purpose(frame).map_err(|(major, minor)| {
+        let purpose = quietly(|| purpose(frame)).map_err(|(major, minor)| {
             Problem::fatal("0A000", format!("protocol {major}.{minor} is not spoken here; 3.0 and 3.2 are"))
         })?;
         if tls.is_some() && !secured && matches!(purpose, Purpose::Session(_)) {

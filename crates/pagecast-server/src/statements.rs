@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ParamValues;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
@@ -30,6 +31,9 @@ use typed::typed;
 
 /// Columns that a SELECT may list, as in PostgreSQL.
 const WIDEST: usize = 1664;
+
+/// Statements of one text. A thousand of the shortest take 14 MB.
+const MOST: usize = 2000;
 
 /// Columns that a message describes.
 const MOST_COLUMNS: usize = i16::MAX as usize;
@@ -89,6 +93,10 @@ pub(super) struct Rows {
     pub(super) tag: &'static str,
 }
 
+/// What a plan takes for each byte of its text, and for each column of each of its nodes.
+const OF_TEXT: usize = 8;
+const OF_COLUMN: usize = 200;
+
 /// Bytes of a text that others wait for: a millisecond of reading. A longer one has a thread of its
 /// own.
 const SHORT: usize = 8 << 10;
@@ -108,6 +116,10 @@ fn parse(sql: &str) -> Result<Vec<Parsed>, Problem> {
     if shape.columns > WIDEST {
         let columns = shape.columns;
         return Err(Problem::error("54011", format!("a SELECT lists {columns} columns, and the limit is {WIDEST}")));
+    }
+    if shape.statements > MOST {
+        let what = format!("{} statements came at once, and the limit is {MOST}: send them in parts", shape.statements);
+        return Err(Problem::error("54000", what));
     }
     shape.check().map_err(|fault| Problem::error("54001", fault.what))?;
     match DFParser::parse_sql_with_dialect(sql, &dialect) {
@@ -236,6 +248,16 @@ impl Statement {
         }
     }
 
+    /// What it takes as long as it is kept, about, if its text has so many bytes.
+    pub(super) fn bytes(&self, text: usize) -> usize {
+        let columns = match &self.work {
+            Work::Rows(rows) | Work::Copy { rows, .. } => rows.columns(),
+            Work::Declare { statement, .. } | Work::Prepare { statement, .. } => statement.bytes(0) / OF_COLUMN,
+            Work::Empty | Work::Own(_) | Work::Execute { .. } | Work::Fetch { .. } => 0,
+        };
+        OF_TEXT * text + OF_COLUMN * columns
+    }
+
     fn does(work: Work, parameters: Vec<(u32, DataType)>) -> Self {
         Self { work, text: Arc::from(""), parameters }
     }
@@ -246,6 +268,17 @@ impl Statement {
 }
 
 impl Rows {
+    /// Columns of all nodes of the plan.
+    fn columns(&self) -> usize {
+        let mut columns = 0;
+        // It ends in no error: nothing here does.
+        let _ = self.plan.apply_with_subqueries(|node| {
+            columns += node.schema().fields().len();
+            Ok(TreeNodeRecursion::Continue)
+        });
+        columns
+    }
+
     /// Begins to execute the statement with these parameters.
     pub(super) async fn execute(
         &self,

@@ -1,10 +1,12 @@
 //! Messages of one connection: read within limits, and written with backpressure.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use pagecast_sql::query::quietly;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -22,6 +24,10 @@ const OUTPUT_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 8 << 10;
 /// Messages that are larger count against the memory of their user.
 const LARGE_BYTES: usize = 64 << 10;
+/// What is made of each byte of a large message: its contents, or the words and lists of a
+/// statement, which are 40 times as large where these are numbers.
+const OF_CONTENTS: usize = 2;
+const OF_TEXT: usize = 40;
 
 /// A message, with its part of the bytes that may wait.
 pub(super) struct Incoming {
@@ -86,7 +92,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         let wrong = || Problem::fatal("08P01", "a message's contents do not fit its length");
-        frames::decoded(&mut frame, &self.context).map(Some).ok_or_else(wrong)
+        quietly(|| frames::decoded(&mut frame, &self.context)).map(Some).ok_or_else(wrong)
     }
 
     /// Reads until `bytes` are there; `false` if the client has gone before. The buffer grows with
@@ -110,8 +116,27 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     fn count(&mut self, bytes: usize) -> Result<(), Problem> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         let kept = self.kept.get_or_insert_with(|| keeper.nothing());
-        let more = (2 * bytes).saturating_sub(kept.bytes());
+        let each = if frames::has_text(&self.buffer) { OF_TEXT } else { OF_CONTENTS };
+        let more = (each * bytes).saturating_sub(kept.bytes());
         kept.grow(more, "a message").map_err(|problem| Problem { fatal: true, ..problem })
+    }
+
+    /// What `waits` gives; `None` if the client goes meanwhile. It is seen behind a few bytes that
+    /// it has sent before.
+    async fn unless_gone<T>(&mut self, waits: impl Future<Output = T>) -> Option<T> {
+        let mut waits = pin!(waits);
+        loop {
+            self.buffer.reserve(BUFFER_BYTES);
+            let may_read = self.buffer.len() < LARGE_BYTES;
+            tokio::select! {
+                biased;
+                done = &mut waits => return Some(done),
+                read = self.io.read_buf(&mut self.buffer), if may_read => match read {
+                    Ok(1..) => {}
+                    _ => return None,
+                },
+            }
+        }
     }
 
     /// Reads on while messages are worked on, so that it is seen when the client goes. What waits
@@ -123,15 +148,17 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                 Ok(Some(bytes)) => bytes,
                 ended => break ended.err(),
             };
-            let room = Arc::clone(&room).acquire_many_owned(bytes as u32).await;
-            let (Ok(_room), body) = (room, self.body(bytes).await) else { break None };
+            let room = Arc::clone(&room).acquire_many_owned(bytes as u32);
+            let Some(Ok(_room)) = self.unless_gone(room).await else { break None };
+            let body = self.body(bytes).await;
             let message = match body {
                 Ok(Some(PgWireFrontendMessage::Terminate(_))) | Ok(None) => break None,
                 Ok(Some(message)) => message,
                 Err(problem) => break Some(problem),
             };
             let _kept = self.kept.take();
-            if messages.send(Ok(Incoming { message, _room, _kept })).await.is_err() {
+            let sent = self.unless_gone(messages.send(Ok(Incoming { message, _room, _kept }))).await;
+            if !matches!(sent, Some(Ok(()))) {
                 break None;
             }
         };

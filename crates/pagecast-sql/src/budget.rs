@@ -43,6 +43,8 @@ const READS: u64 = 4;
 
 /// A statement that holds no more than this part of the memory is not ended for what others hold.
 const SMALL: u64 = 128;
+/// The part of the heap that one plan may take while it is made.
+const PLANS: u64 = 2;
 
 /// The pool's size changes by this part of the budget at least.
 const STEP: u64 = 64;
@@ -125,6 +127,17 @@ impl Budget {
     /// Most bytes of row groups that are read and not decoded yet.
     pub(crate) fn of_reads(&self) -> u64 {
         self.heap().map_or(u64::MAX, |most| most / READS)
+    }
+
+    /// Fails if the plan of a statement takes more than its part, whatever others hold.
+    pub(crate) fn check_plan(&self) -> Result<()> {
+        let (own, most) = (Held::bytes_of_current(), self.heap().map_or(u64::MAX, |most| most / PLANS));
+        match own > most {
+            true => Err(over_alone(format!(
+                "to plan the statement took {own} bytes, and with the memory there is (--memory) it may take {most}"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Fails if with `more` bytes the heap would be larger than it may.

@@ -24,8 +24,8 @@ use crate::heap_unsafe::net_of_thread;
 use crate::order::{Used, in_turn, step_aside};
 
 thread_local! {
-    /// Whose task this thread works on.
-    static CURRENT: RefCell<Option<Held>> = const { RefCell::new(None) };
+    /// Whose task this thread works on, and what the thread had taken when it began.
+    static CURRENT: RefCell<Option<(Held, isize)>> = const { RefCell::new(None) };
 }
 
 /// Bytes of the heap that a statement holds. In a program whose heap is not counted there are none.
@@ -81,8 +81,7 @@ pub(crate) fn settle(patience: Duration, writing: Duration) {
 
 /// Counts from its beginning to its end, also if that is a panic.
 struct Counting {
-    before: isize,
-    outer: Option<Held>,
+    outer: Option<(Held, isize)>,
 }
 
 impl Held {
@@ -108,7 +107,7 @@ impl Held {
 
     /// Whether this thread works on a statement that has the turn of large ones, or waits for it.
     pub(crate) fn is_current_large() -> bool {
-        CURRENT.with(|current| current.borrow().as_ref().is_some_and(|held| held.0.large.initialized()))
+        CURRENT.with(|current| current.borrow().as_ref().is_some_and(|(held, _)| held.0.large.initialized()))
     }
 
     /// Waits until it takes turns with other large statements, if it ever does.
@@ -123,7 +122,7 @@ impl Held {
 
     /// Fails if the statement whose task this thread works on was ended.
     pub(crate) fn check_current() -> Result<()> {
-        match CURRENT.with(|current| current.borrow().as_ref().is_some_and(|held| held.0.ended.load(Relaxed))) {
+        match CURRENT.with(|current| current.borrow().as_ref().is_some_and(|(held, _)| held.0.ended.load(Relaxed))) {
             true => exec_err!("the statement was ended"),
             false => Ok(()),
         }
@@ -136,8 +135,7 @@ impl Held {
     }
 
     fn count(&self) -> Counting {
-        let outer = CURRENT.with(|current| current.replace(Some(self.clone())));
-        Counting { before: net_of_thread(), outer }
+        Counting { outer: CURRENT.with(|current| current.replace(Some((self.clone(), net_of_thread())))) }
     }
 
     /// Bytes of row groups that were read and are not decoded yet.
@@ -146,16 +144,24 @@ impl Held {
     }
 
     pub(crate) fn current() -> Option<Self> {
-        CURRENT.with(|current| current.borrow().clone())
+        CURRENT.with(|current| current.borrow().as_ref().map(|(held, _)| held.clone()))
+    }
+
+    /// Bytes of the statement whose task this thread works on, with what that has taken just now.
+    pub(crate) fn bytes_of_current() -> u64 {
+        CURRENT.with(|current| {
+            let bytes =
+                |(held, before): &(Self, isize)| held.0.bytes.load(Relaxed) + net_of_thread().wrapping_sub(*before);
+            current.borrow().as_ref().map_or(0, |current| u64::try_from(bytes(current)).unwrap_or(0))
+        })
     }
 }
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        let taken = net_of_thread().wrapping_sub(self.before);
         let own = CURRENT.with(|current| current.replace(self.outer.take()));
-        if let Some(Held(counts)) = own {
-            counts.bytes.fetch_add(taken, Relaxed);
+        if let Some((Held(counts), before)) = own {
+            counts.bytes.fetch_add(net_of_thread().wrapping_sub(before), Relaxed);
         }
     }
 }

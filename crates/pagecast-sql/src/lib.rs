@@ -15,6 +15,7 @@ mod distinct_apart;
 mod engine;
 mod error;
 mod expected;
+mod explained;
 mod fault;
 pub mod files;
 mod folder;

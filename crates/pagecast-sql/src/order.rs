@@ -11,13 +11,18 @@
 //! for Analytical Workloads, SIGMOD 2021, section 3), which has workers of its own and lets
 //! priorities fall step by step. Here the runtime's queues stay, and who comes to a thread out of
 //! turn is put into the line.
+//!
+//! Statements are planned in threads of their own, and have a line of their own: large plans are
+//! made by as many at once as there are processors, each to its end, for a plan that is half made
+//! holds memory.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
@@ -35,6 +40,8 @@ const LEVELS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(
 
 /// Of all tasks of statements in this process.
 static LINE: Line = Line::new();
+/// Of all statements that are planned.
+static PLANNERS: Line = Line::new();
 
 thread_local! {
     /// The turn of the task that this thread polls.
@@ -52,8 +59,17 @@ struct Turn {
     /// What the statement had used before.
     used: u64,
     has_processor: bool,
-    /// Its thread is no worker any more.
-    is_beside: bool,
+    on: On,
+}
+
+/// The thread of a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    Worker,
+    /// It is no worker any more: it has left its place to another thread.
+    Beside,
+    /// The task's own, in which it may wait.
+    Own,
 }
 
 fn level(nanoseconds: u64) -> usize {
@@ -66,6 +82,7 @@ impl Turn {
         match level(self.used + ran.as_nanos() as u64) {
             0 => false,
             _ if !self.has_processor => true,
+            _ if self.on == On::Own => false,
             level => ran >= TURN || self.line.is_wanted_below(level),
         }
     }
@@ -77,29 +94,67 @@ pub(crate) fn is_turn_over() -> bool {
 }
 
 /// For what cannot give way: when its turn is over, processor and thread are left to others, and
-/// the rest of the poll goes on beside them.
+/// the rest of the poll goes on beside them. Who has a thread of its own waits in it.
 pub(crate) fn step_aside() {
-    let Some(turn) = CURRENT.get().filter(|turn| !turn.is_beside && turn.is_over()) else { return };
-    CURRENT.set(Some(Turn { has_processor: false, is_beside: true, ..turn }));
-    if turn.has_processor {
-        turn.line.give_back();
+    let Some(turn) = CURRENT.get().filter(Turn::is_over) else { return };
+    match turn.on {
+        On::Beside => {}
+        On::Own => CURRENT.set(Some(turn.after_the_line())),
+        On::Worker => {
+            CURRENT.set(Some(Turn { has_processor: false, on: On::Beside, ..turn }));
+            if turn.has_processor {
+                turn.line.give_back();
+            }
+            // The runtime takes its thread back unless another has come for it by then.
+            block_in_place(|| thread::sleep(COMES));
+        }
     }
-    // The runtime takes its thread back unless another has come for it by then.
-    block_in_place(|| std::thread::sleep(COMES));
+}
+
+impl Turn {
+    /// Waits in this thread for a processor.
+    fn after_the_line(self) -> Self {
+        let (ran, waker) = (self.began.elapsed(), Waker::from(Arc::new(Unpark(thread::current()))));
+        let (level, mut comer) = (level(self.used + ran.as_nanos() as u64), Comer::to(self.line));
+        while !comer.may_go_on(level, Instant::now(), &waker) {
+            thread::park();
+        }
+        let now = Instant::now();
+        Self { began: now.checked_sub(ran).unwrap_or(now), has_processor: true, ..self }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// The task of a statement, in its turn.
 pub(crate) fn in_turn<F: Future>(used: &Used, future: F) -> impl Future<Output = F::Output> + use<F> {
-    in_turn_of(&LINE, used, future)
+    in_turn_of(&LINE, used, On::Worker, future)
 }
 
-fn in_turn_of<F: Future>(line: &'static Line, used: &Used, future: F) -> impl Future<Output = F::Output> + use<F> {
-    InTurn { comer: Comer::to(line), used: used.clone(), future: Box::pin(future) }
+/// The planning of a statement, in a thread of its own.
+pub(crate) fn planned_in_turn<F: Future>(planning: F) -> impl Future<Output = F::Output> + use<F> {
+    in_turn_of(&PLANNERS, &Used::default(), On::Own, planning)
+}
+
+fn in_turn_of<F: Future>(
+    line: &'static Line,
+    used: &Used,
+    on: On,
+    future: F,
+) -> impl Future<Output = F::Output> + use<F> {
+    InTurn { comer: Comer::to(line), used: used.clone(), on, future: Box::pin(future) }
 }
 
 struct InTurn<F> {
     comer: Comer,
     used: Used,
+    on: On,
     future: Pin<Box<F>>,
 }
 
@@ -113,7 +168,7 @@ impl<F: Future> Future for InTurn<F> {
             return Poll::Pending;
         }
         let this = &mut *self;
-        let turn = Turn { line: this.comer.line(), began, used, has_processor: level > 0, is_beside: false };
+        let turn = Turn { line: this.comer.line(), began, used, has_processor: level > 0, on: this.on };
         let _working = Working::begin(turn, &this.used);
         this.future.as_mut().poll(context)
     }
@@ -146,8 +201,6 @@ impl Drop for Working<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::AtomicBool;
-    use std::task::Waker;
-
     use tokio::runtime::Builder;
 
     use super::*;
@@ -176,7 +229,7 @@ mod tests {
     /// Works until it is told to stop, and gives way when its turn is over.
     async fn work(stopped: Arc<AtomicBool>, turns: Arc<AtomicU64>) {
         while !stopped.load(Relaxed) {
-            std::thread::yield_now();
+            thread::yield_now();
             if is_turn_over() {
                 turns.fetch_add(1, Relaxed);
                 give_way().await;
@@ -191,15 +244,15 @@ mod tests {
         let turns: Vec<_> = (0..8).map(|_| Arc::<AtomicU64>::default()).collect();
         let large = |turns: &Arc<AtomicU64>| {
             let work = work(Arc::clone(&stopped), Arc::clone(turns));
-            runtime.spawn(in_turn_of(line, &used(Duration::from_secs(10)), work))
+            runtime.spawn(in_turn_of(line, &used(Duration::from_secs(10)), On::Worker, work))
         };
         let tasks: Vec<_> = turns.iter().map(large).collect();
         // More small ones than there are turns in the meantime.
         for _ in 0..1000 {
-            runtime.block_on(runtime.spawn(in_turn_of(line, &Used::default(), give_way()))).unwrap();
+            runtime.block_on(runtime.spawn(in_turn_of(line, &Used::default(), On::Worker, give_way()))).unwrap();
         }
         while turns.iter().any(|turns| turns.load(Relaxed) < 3) {
-            std::thread::sleep(TURN);
+            thread::sleep(TURN);
         }
         stopped.store(true, Relaxed);
         tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
@@ -210,7 +263,7 @@ mod tests {
     fn who_is_dropped_leaves_its_turn_to_the_next() {
         let (line, waker) = (line(1), Waker::noop());
         let (mut context, now) = (Context::from_waker(waker), Instant::now());
-        let large = || Box::pin(in_turn_of(line, &used(Duration::from_secs(10)), std::future::ready(())));
+        let large = || Box::pin(in_turn_of(line, &used(Duration::from_secs(10)), On::Worker, std::future::ready(())));
         assert!(Comer::to(line).may_go_on(3, now, waker));
         let (mut called, mut next, mut last) = (large(), large(), large());
         for task in [&mut called, &mut next, &mut last] {
@@ -224,6 +277,36 @@ mod tests {
         assert!(next.as_mut().poll(&mut context).is_ready());
         assert_eq!(line.state().1, 0, "which called the last one when it was done");
         drop((next, last));
+        assert_eq!(line.state(), (Some(1), 0));
+    }
+
+    #[test]
+    fn who_plans_waits_in_its_own_thread_and_goes_on_to_the_end() {
+        let (line, waiting) = (line(1), Arc::<AtomicU64>::default());
+        assert!(Comer::to(line).may_go_on(1, Instant::now(), Waker::noop()));
+        let planners: Vec<_> = (0..3)
+            .map(|_| {
+                let waiting = Arc::clone(&waiting);
+                thread::spawn(move || {
+                    let planning = async {
+                        thread::sleep(LEVELS[0]);
+                        waiting.fetch_add(1, Relaxed);
+                        step_aside();
+                        // Nobody else has the processor until the poll is over.
+                        let before = waiting.fetch_sub(1, Relaxed);
+                        thread::sleep(2 * TURN);
+                        step_aside();
+                        assert_eq!(waiting.load(Relaxed), before - 1);
+                    };
+                    futures::executor::block_on(in_turn_of(line, &Used::default(), On::Own, planning));
+                })
+            })
+            .collect();
+        while waiting.load(Relaxed) < 3 || line.state().1 < 3 {
+            thread::yield_now();
+        }
+        line.give_back();
+        planners.into_iter().for_each(|planner| planner.join().unwrap());
         assert_eq!(line.state(), (Some(1), 0));
     }
 }

@@ -1,6 +1,7 @@
 //! A statement under way, in tasks of its own: whoever waits for its rows may turn away at any
 //! time.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::mem::forget;
@@ -14,11 +15,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 
 use crate::held::{self, Held};
 use crate::long::Parts;
+use crate::order::planned_in_turn;
 use crate::workers::workers;
 use crate::{patient, semantics, summary, tables};
 
@@ -29,9 +31,6 @@ const AHEAD: usize = 2;
 const SETTLE: Duration = Duration::from_millis(100);
 /// The same while one of them may write a file.
 const SETTLE_WRITING: Duration = Duration::from_millis(500);
-
-/// Statements that are planned at once, of all sessions. Each has a thread.
-static PLANNED: Semaphore = Semaphore::const_new(64);
 
 /// The rows of a statement as they come. To drop it is to end the query.
 pub struct Query {
@@ -80,8 +79,8 @@ impl Query {
     }
 
     /// Plans something, which may take long without ever waiting for anything: in a thread of its
-    /// own, so that nobody else waits for it. Whoever turns away is free at once, and planning ends
-    /// at the next rule; until then it has its place among those that are planned.
+    /// own, so that nobody else waits for it, and [in turn](crate::order). Whoever turns away is free
+    /// at once, and planning ends at the next rule.
     pub async fn plan<T: Send + 'static>(
         planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
     ) -> Result<T, Ended> {
@@ -92,14 +91,9 @@ impl Query {
         held: &Held,
         planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
     ) -> Result<T, Ended> {
-        let place = PLANNED.acquire().await.map_err(|_| Ended::Dropped)?;
         let workers = workers().map_err(|error| Ended::Failed(error.into()))?;
         let ends = EndsWithIts(held);
-        let planning = held.counted(planning);
-        let planned = beside(workers, async move {
-            let _place = place;
-            planning.await
-        });
+        let planned = beside(workers, planned_in_turn(held.counted(planning)));
         let planned = planned.await?.map_err(Ended::Failed);
         forget(ends);
         planned
@@ -200,13 +194,26 @@ pub fn settle() {
     held::settle(SETTLE, SETTLE_WRITING);
 }
 
+thread_local! {
+    /// Whether this thread does what catches its own panics.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does what catches its own panics, of which nothing is printed.
+pub fn quietly<T>(does: impl FnOnce() -> T) -> T {
+    let before = IS_QUIET.replace(true);
+    let done = does();
+    IS_QUIET.set(before);
+    done
+}
+
 /// A panic in a task ends its query, whose error says so; nothing else is printed, unless a
 /// backtrace is asked for.
 pub fn tell_panics_to_their_queries() {
     let (print, backtrace) = (std::panic::take_hook(), std::env::var_os("RUST_BACKTRACE").is_some());
     let main = std::thread::current().id();
     std::panic::set_hook(Box::new(move |panic| {
-        if backtrace || std::thread::current().id() == main {
+        if backtrace || std::thread::current().id() == main && !IS_QUIET.get() {
             print(panic);
         }
     }));

@@ -31,6 +31,8 @@ pub struct Shape {
     pub depth: usize,
     /// Columns of its longest SELECT list, without those that `*` stands for.
     pub columns: usize,
+    /// Statements, empty ones included.
+    pub statements: usize,
 }
 
 impl Shape {
@@ -40,7 +42,7 @@ impl Shape {
     ///
     /// Says what was found and what is the limit, at the start of the text.
     pub fn check(self) -> Result<(), Fault> {
-        let Self { depth, columns } = self;
+        let Self { depth, columns, .. } = self;
         let fault = |what| Err(Fault { line: 1, column: 1, what });
         if depth > DEEPEST {
             return fault(format!(
@@ -85,6 +87,7 @@ pub fn of(sql: &str, dialect: &dyn Dialect) -> Shape {
                     outer
                 });
                 let statement = open.unwrap_or_default();
+                shape.statements += 1;
                 shape.depth = shape.depth.max(statement.depth());
                 shape.columns = shape.columns.max(statement.columns);
                 levels.push(Level::default());
@@ -240,6 +243,7 @@ mod tests {
             assert!(shape.depth < 20 && shape.columns.max(1) == columns.max(1), "{shape:?}: {wide:.60}");
         }
         assert!(measured(&format!("SELECT {}", list("1"))).check().is_ok());
+        assert_eq!(measured("SELECT ';'; SELECT (2); SELECT 3").statements, 3);
         let fault = measured(&format!("SELECT 1{}", " + 1".repeat(1001))).check().map_err(|f| f.to_string());
         assert!(fault.is_err_and(|fault| fault.contains("levels deep, and the limit is 1000")));
     }

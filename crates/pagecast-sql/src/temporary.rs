@@ -71,6 +71,15 @@ pub(crate) fn explained(session: &TaskContext, error: DataFusionError) -> DataFu
         );
         return Classed::new("53100", what).into();
     }
+    if fault.kind() == io::ErrorKind::NotFound {
+        // Somebody has swept it: the next statement finds it again.
+        let gone = session.runtime_env().disk_manager.temp_dir_paths().into_iter().filter(|path| !path.exists());
+        if gone.map(|path| std::fs::create_dir_all(path).is_ok()).reduce(|one, other| one && other) == Some(true) {
+            let what =
+                format!("temporary files in {folder} were removed while statements ran; run the statement again");
+            return Classed::new("58030", what).into();
+        }
+    }
     if fault.to_string().contains(OVER_THE_LIMIT) {
         let most = session.runtime_env().disk_manager.max_temp_directory_size();
         let what = format!(
@@ -128,6 +137,16 @@ mod tests {
         let folder = parent.path().display().to_string();
         assert!(class.code == "53400" && class.message.contains("1048576 bytes"), "{error}");
         assert!(class.message.contains(&folder) && class.message.contains("max-temp"), "{error}");
+        // What was swept away comes again.
+        for own in std::fs::read_dir(parent.path()).unwrap() {
+            for inner in std::fs::read_dir(own.unwrap().path()).unwrap() {
+                let inner = inner.unwrap().path();
+                _ = std::fs::remove_dir_all(&inner).or_else(|_| std::fs::remove_file(&inner));
+            }
+        }
+        let error = rows(&enough).await.unwrap_err().to_string();
+        assert!(error.contains("were removed"), "{error}");
+        assert_eq!(rows(&enough).await.unwrap(), 100_000);
         // With the sessions go their folders.
         drop(enough);
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);

@@ -52,10 +52,10 @@ pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let builder = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_owned())
         .with_optimizer_rule(Arc::new(Lift))
-        .with_optimizer_rule(Arc::new(watched_windows::Watch))
+        .with_optimizer_rule(Arc::new(watched_windows::Watch { budget: budget.clone() }))
         .with_physical_optimizer_rules(rules.collect())
-        .with_physical_optimizer_rule(Arc::new(Watch { budget }));
-    *state = watched_plans::watched(builder).build();
+        .with_physical_optimizer_rule(Arc::new(Watch { budget: budget.clone() }));
+    *state = watched_plans::watched(builder, &budget).build();
 }
 
 /// Puts its nodes into plans.

@@ -21,27 +21,38 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::TableFactor;
 
+use crate::budget::Budget;
 use crate::held::Held;
 
 /// A session whose way from text to plan and all of whose rules are watched.
-pub(crate) fn watched(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(FromText));
-    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(FromText));
+pub(crate) fn watched(mut builder: SessionStateBuilder, budget: &Budget) -> SessionStateBuilder {
+    builder.expr_planners().get_or_insert_default().insert(0, Arc::new(FromText(budget.clone())));
+    builder.relation_planners().get_or_insert_default().insert(0, Arc::new(FromText(budget.clone())));
+    fn watched<R: ?Sized>(rule: &Arc<R>, budget: &Budget) -> Arc<Watched<R>> {
+        Arc::new(Watched { rule: Arc::clone(rule), budget: budget.clone() })
+    }
     if let Some(analyzer) = builder.analyzer() {
-        analyzer.rules.iter_mut().for_each(|rule| *rule = Arc::new(Watched(Arc::clone(rule))));
+        analyzer.rules.iter_mut().for_each(|rule| *rule = watched(rule, budget));
     }
     if let Some(optimizer) = builder.optimizer() {
-        optimizer.rules.iter_mut().for_each(|rule| *rule = Arc::new(Watched(Arc::clone(rule))));
+        optimizer.rules.iter_mut().for_each(|rule| *rule = watched(rule, budget));
     }
     if let Some(optimizer) = builder.physical_optimizers() {
-        optimizer.rules.iter_mut().for_each(|rule| *rule = Arc::new(Watched(Arc::clone(rule))));
+        optimizer.rules.iter_mut().for_each(|rule| *rule = watched(rule, budget));
     }
     builder
 }
 
+/// What is planned ends here with its statement, if it takes too much memory, and where large plans
+/// wait for each other.
+fn look(budget: &Budget) -> Result<()> {
+    Held::check_turn()?;
+    budget.check_plan()
+}
+
 /// Plans nothing itself: it is asked first for whatever the text names.
 #[derive(Debug)]
-struct FromText;
+struct FromText(Budget);
 
 impl RelationPlanner for FromText {
     fn plan_relation(
@@ -49,49 +60,52 @@ impl RelationPlanner for FromText {
         relation: TableFactor,
         _context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        Held::check_current()?;
+        look(&self.0)?;
         Ok(RelationPlanning::Original(Box::new(relation)))
     }
 }
 
 impl ExprPlanner for FromText {
     fn plan_binary_op(&self, expr: RawBinaryExpr, _schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        Held::check_current()?;
+        look(&self.0)?;
         Ok(PlannerResult::Original(expr))
     }
 
     fn plan_aggregate(&self, expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        Held::check_current()?;
+        look(&self.0)?;
         Ok(PlannerResult::Original(expr))
     }
 
     fn plan_window(&self, expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
-        Held::check_current()?;
+        look(&self.0)?;
         Ok(PlannerResult::Original(expr))
     }
 }
 
 #[derive(Debug)]
-struct Watched<R: ?Sized>(Arc<R>);
+struct Watched<R: ?Sized> {
+    rule: Arc<R>,
+    budget: Budget,
+}
 
 impl AnalyzerRule for Watched<dyn AnalyzerRule + Send + Sync> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        Held::check_current()?;
-        self.0.analyze(plan, config)
+        look(&self.budget)?;
+        self.rule.analyze(plan, config)
     }
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 }
 
 impl OptimizerRule for Watched<dyn OptimizerRule + Send + Sync> {
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
-        self.0.apply_order()
+        self.rule.apply_order()
     }
 
     fn rewrite(
@@ -99,23 +113,24 @@ impl OptimizerRule for Watched<dyn OptimizerRule + Send + Sync> {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>, DataFusionError> {
-        Held::check_current()?;
-        self.0.rewrite(plan, config)
+        look(&self.budget)?;
+        self.rule.rewrite(plan, config)
     }
 }
 
 impl PhysicalOptimizerRule for Watched<dyn PhysicalOptimizerRule + Send + Sync> {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        Held::check_current()?;
-        self.0.optimize(plan, config)
+        // Files that were listed and looked at are in a physical plan, and are kept for others.
+        Held::check_turn()?;
+        self.rule.optimize(plan, config)
     }
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.0.schema_check()
+        self.rule.schema_check()
     }
 }
 
@@ -123,7 +138,7 @@ impl PhysicalOptimizerRule for Watched<dyn PhysicalOptimizerRule + Send + Sync> 
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::tests::budget;
     use crate::watched;
     use datafusion::prelude::SessionContext;
 
@@ -142,5 +157,18 @@ mod tests {
             assert_eq!(planned.is_ok(), sql.contains("abs"), "{sql}");
             ctx.state().create_logical_plan(sql).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_plan_may_take_a_part_of_the_memory() {
+        let ctx = SessionContext::new();
+        watched::install(&ctx, budget(64 << 20));
+        let columns: Vec<_> = (0..1000).map(|column| format!("value AS c{column}")).collect();
+        let wide = format!("WITH w AS (SELECT {} FROM range(3)) SELECT 1 FROM w", columns.join(", "));
+        let planned = async |sql: &str| Held::default().counted(ctx.state().create_logical_plan(sql)).await;
+        planned(&wide).await.unwrap();
+        let joins: String = (0..100).map(|join| format!(" CROSS JOIN w AS w{join}")).collect();
+        let error = planned(&format!("{wide}{joins}")).await.unwrap_err();
+        assert!(error.to_string().contains("to plan the statement took"), "{error}");
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! A window computes the values of a batch, or of a whole partition, without giving way: a median
 //! of the last 20,000 rows, for each of a million, takes minutes. What it calls again and again is
-//! the function.
+//! the function. And texts or lists of all rows so far, for each of them, are more than any memory.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -20,14 +21,19 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::budget::Budget;
 use crate::held::Held;
 
 /// Values between which nobody looks: most functions are quick.
 const UNWATCHED: u32 = 16;
+/// Bytes of a value that may stand in any number of rows.
+const SHORT: usize = 256;
 
 /// Has the functions of windows watched. It is the last rule: others know them by what they are.
 #[derive(Debug)]
-pub(crate) struct Watch;
+pub(crate) struct Watch {
+    pub(crate) budget: Budget,
+}
 
 impl OptimizerRule for Watch {
     fn name(&self) -> &str {
@@ -40,44 +46,64 @@ impl OptimizerRule for Watch {
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>, DataFusionError> {
         match plan {
-            LogicalPlan::Window(_) => plan.map_expressions(|expr| expr.transform_up(watched)),
+            LogicalPlan::Window(_) => {
+                plan.map_expressions(|expr| expr.transform_up(|expr| watched(expr, &self.budget)))
+            }
             plan => Ok(Transformed::no(plan)),
         }
     }
 }
 
-fn watched(mut expr: Expr) -> Result<Transformed<Expr>> {
+fn watched(mut expr: Expr, budget: &Budget) -> Result<Transformed<Expr>> {
     if let Expr::WindowFunction(window) = &mut expr
         && let WindowFunctionDefinition::AggregateUDF(function) = &mut window.fun
         && !function.inner().is::<Watched>()
     {
-        *function = Watched::over(function);
+        *function = Watched::over(function, budget);
         return Ok(Transformed::yes(expr));
     }
     Ok(Transformed::no(expr))
 }
 
-#[derive(PartialEq, Eq, Hash, Debug)]
-struct Watched(Arc<AggregateUDF>);
+#[derive(Debug)]
+struct Watched(Arc<AggregateUDF>, Budget);
+
+impl Eq for Watched {}
+
+impl PartialEq for Watched {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Hash for Watched {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 impl Watched {
-    fn over(function: &Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-        Arc::new(AggregateUDF::from(Self(Arc::clone(function))))
+    fn over(function: &Arc<AggregateUDF>, budget: &Budget) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::from(Self(Arc::clone(function), budget.clone())))
+    }
+
+    fn watch(&self, accumulator: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+        Box::new(WatchedAccumulator { accumulator, budget: self.1.clone(), values: 0, rows: 0 })
     }
 }
 
 impl AggregateUDFImpl for Watched {
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(WatchedAccumulator { accumulator: self.0.accumulator(args)?, values: 0 }))
+        Ok(self.watch(self.0.accumulator(args)?))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(WatchedAccumulator { accumulator: self.0.create_sliding_accumulator(args)?, values: 0 }))
+        Ok(self.watch(self.0.create_sliding_accumulator(args)?))
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.0.reverse_udf() {
-            ReversedUDAF::Reversed(function) => ReversedUDAF::Reversed(Self::over(&function)),
+            ReversedUDAF::Reversed(function) => ReversedUDAF::Reversed(Self::over(&function, &self.1)),
             other => other,
         }
     }
@@ -136,7 +162,7 @@ impl AggregateUDFImpl for Watched {
 
     fn with_beneficial_ordering(self: Arc<Self>, is_ordered: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
         let function = (*self.0).clone().with_beneficial_ordering(is_ordered)?;
-        Ok(function.map(|function| Arc::new(Self(Arc::new(function))) as _))
+        Ok(function.map(|function| Arc::new(Self(Arc::new(function), self.1.clone())) as _))
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
@@ -171,7 +197,10 @@ impl AggregateUDFImpl for Watched {
 #[derive(Debug)]
 struct WatchedAccumulator {
     accumulator: Box<dyn Accumulator>,
+    budget: Budget,
     values: u32,
+    /// Of the frame.
+    rows: usize,
 }
 
 impl Accumulator for WatchedAccumulator {
@@ -180,14 +209,22 @@ impl Accumulator for WatchedAccumulator {
         if self.values.is_multiple_of(UNWATCHED) {
             Held::check_turn()?;
         }
-        self.accumulator.evaluate()
+        let value = self.accumulator.evaluate()?;
+        let bytes = value.size();
+        if bytes > SHORT {
+            // It, or one like it, stands in each of these rows.
+            self.budget.check(bytes.saturating_mul(self.rows.max(1)) as u64, "a window of long values")?;
+        }
+        Ok(value)
     }
 
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.rows += values.first().map_or(0, |values| values.len());
         self.accumulator.update_batch(values)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.rows -= values.first().map_or(0, |values| values.len()).min(self.rows);
         self.accumulator.retract_batch(values)
     }
 

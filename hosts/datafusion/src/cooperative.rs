@@ -79,6 +79,20 @@ struct Counts {
     row_groups_left_out: Count,
 }
 
+/// Why work is not handed out out of order, if there is too little of it to choose from, or too
+/// little room.
+pub(crate) fn why_not(host: &Host, work: &Work) -> Option<BackInOrder> {
+    // A pool that holds hardly a chunk of each scan has thrown away what it brought before it is
+    // read.
+    let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();
+    let (least, chunks) = (host.options.least_chunks.max(1), work.chunks.len());
+    if chunks < least {
+        return Some(BackInOrder::FewChunks(least));
+    }
+    let room = u64::from(host.pool.frames()) * chunks as u64 >= pages * least as u64;
+    (!room).then_some(BackInOrder::SmallPool(least))
+}
+
 impl Cooperative {
     /// Registers `work` for so many partitions. It comes back, with the reason, if its chunks are
     /// too few or too large for the pool, or if the pool has no room to coordinate them.
@@ -89,16 +103,10 @@ impl Cooperative {
         narrowing: Option<Narrowing>,
         metrics: &ScanMetrics,
     ) -> Result<Self, Box<(Work, BackInOrder)>> {
-        // A pool that holds hardly a chunk of each scan has thrown away what it brought before it
-        // is read.
-        let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();
-        let (least, chunks) = (host.options.least_chunks.max(1), work.chunks.len());
-        let room = u64::from(host.pool.frames()) * chunks as u64 >= pages * least as u64;
-        if chunks < least || !room {
-            let few = chunks < least;
-            let why = if few { BackInOrder::FewChunks(least) } else { BackInOrder::SmallPool(least) };
+        if let Some(why) = why_not(host, &work) {
             return Err(Box::new((work, why)));
         }
+        let chunks = work.chunks.len();
         let query = work.query;
         let shared = Shared {
             host: Arc::clone(host),

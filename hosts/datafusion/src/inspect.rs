@@ -37,6 +37,24 @@ pub fn bytes_read(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     own as u64 + plan.children().into_iter().map(bytes_read).sum::<u64>()
 }
 
+/// Has the scans of a plan show in `EXPLAIN` what an execution would read now, how much of that is
+/// in memory, and how it would be delivered. Reads footers that were not read yet.
+///
+/// # Errors
+///
+/// A file cannot be read, or is no longer the one that was planned.
+pub async fn expect(plan: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<()> {
+    let mut nodes = vec![plan];
+    while let Some(node) = nodes.pop() {
+        nodes.extend(node.children());
+        let source = node.downcast_ref::<DataSourceExec>().map(DataSourceExec::data_source);
+        if let Some(scan) = source.and_then(|source| source.downcast_ref::<PoolScan>()) {
+            scan.expect(context).await?;
+        }
+    }
+    Ok(())
+}
+
 impl Host {
     /// The reads that an execution of `plan` would make of Parquet files, duplicates
     /// included; nothing is executed. `plan` was made by a session that this host is installed in.

@@ -111,7 +111,7 @@ use parking_lot::Mutex;
 
 pub use error::HostError;
 pub use footers::{check_footer, is_encrypted};
-pub use inspect::{PlannedRead, bytes_read};
+pub use inspect::{PlannedRead, bytes_read, expect};
 pub use naming::naming_broken_files;
 pub use recurring::RecurringOptions;
 pub use room::{ReadRoom, Room};

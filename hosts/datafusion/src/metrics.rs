@@ -1,8 +1,9 @@
-//! What EXPLAIN ANALYZE shows of the pool on a scan node.
+//! What EXPLAIN and EXPLAIN ANALYZE show of the pool on a scan node.
 
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::execution::memory_pool::human_readable_size;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricType};
 use pagecast::ReadStats;
 use parking_lot::Mutex;
@@ -54,6 +55,23 @@ pub(crate) struct ScanMetrics {
     seen: Mutex<usize>,
     /// Why its last execution came in order, though the plan would have had it otherwise.
     back_in_order: Mutex<Option<BackInOrder>>,
+    /// What an execution would read, if somebody wanted to know without one.
+    expected: Mutex<Option<Expected>>,
+}
+
+/// What a scan would read now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) bytes: u64,
+    /// Of these, in pages that are in memory.
+    pub(crate) in_memory: u64,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [bytes, in_memory] = [self.bytes, self.in_memory].map(|bytes| human_readable_size(bytes as usize));
+        write!(f, "{bytes} ({in_memory} in memory)")
+    }
 }
 
 /// Why a scan that may come out of order comes in order.
@@ -98,6 +116,16 @@ impl ScanMetrics {
     /// Notes how the execution that begins is delivered.
     pub(crate) fn set_back_in_order(&self, why: Option<BackInOrder>) {
         *self.back_in_order.lock() = why;
+    }
+
+    /// Notes what an execution would read, and how it would be delivered.
+    pub(crate) fn expect(&self, expected: Expected, back_in_order: Option<BackInOrder>) {
+        *self.expected.lock() = Some(expected);
+        self.set_back_in_order(back_in_order);
+    }
+
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        *self.expected.lock()
     }
 
     pub(crate) fn back_in_order(&self) -> Option<BackInOrder> {

@@ -36,7 +36,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{StreamExt, TryStreamExt, stream};
 use pagecast::forecast::Query;
-use pagecast::{Relation, Share};
+use pagecast::{Pool, Relation, Share};
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 
@@ -119,6 +119,18 @@ impl ReadPlan {
     /// Bytes of all row groups.
     pub(crate) fn bytes(&self) -> u64 {
         self.row_groups().map(|(_, row_group)| total(&row_group.bytes)).sum()
+    }
+
+    /// Of these, those in pages that are in memory at this moment.
+    pub(crate) fn bytes_in_memory(&self, pool: &Pool) -> u64 {
+        let size = u64::from(pool.page_size());
+        let ranges =
+            self.row_groups().flat_map(|(relation, row_group)| row_group.bytes.iter().map(move |of| (relation, of)));
+        let pages = ranges.flat_map(|(relation, range)| {
+            let pages = range.start / size..range.end.div_ceil(size);
+            pages.map(move |page| (relation, page, range.end.min((page + 1) * size) - range.start.max(page * size)))
+        });
+        pages.filter(|(relation, page, _)| pool.has(relation.page(*page as u32))).map(|(.., bytes)| bytes).sum()
     }
 }
 

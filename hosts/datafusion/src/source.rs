@@ -18,11 +18,14 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, EmptyRecordBatchStream};
 use pagecast_corrections::floats::with_one_nan;
 
+use crate::cooperative::why_not;
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
 use crate::join_kept::Kept;
-use crate::metrics::ScanMetrics;
+use crate::metrics::{BackInOrder, Expected, ScanMetrics};
+use crate::read_plan::plan_reads;
 use crate::reader::PoolReaderFactory;
+use crate::units::Work;
 use crate::{Delivery, Host};
 
 /// The data source that replaces a `FileScanConfig` of Parquet files.
@@ -80,6 +83,20 @@ impl PoolScan {
         Ok(Self::new(config, Arc::clone(&self.host), Streams::Stock, reading))
     }
 
+    /// Has EXPLAIN show what an execution would read now, and how that would be delivered. Reads
+    /// footers, and nothing else.
+    pub(crate) async fn expect(&self, context: &Arc<TaskContext>) -> Result<()> {
+        let plan = plan_reads(&self.config, &self.host, context, &ExecutionPlanMetricsSet::new()).await?;
+        let expected = Expected { bytes: plan.bytes(), in_memory: plan.bytes_in_memory(&self.host.pool) };
+        let why = match self.delivery() {
+            Some(Delivery::OutOfOrder) if !self.host.options.register => Some(BackInOrder::Unregistered),
+            Some(Delivery::OutOfOrder) => why_not(&self.host, &Work::of_units(plan, self.host.pool.page_size().into())),
+            _ => None,
+        };
+        self.metrics.expect(expected, why);
+        Ok(())
+    }
+
     /// The scan that it wraps.
     pub(crate) fn config(&self) -> &FileScanConfig {
         &self.config
@@ -128,6 +145,11 @@ impl DataSource for PoolScan {
             (None, _) => {}
             (Some(why), DisplayFormatType::TreeRender) => writeln!(f, "join=as planned ({why})")?,
             (Some(why), _) => write!(f, ", join=as planned ({why})")?,
+        }
+        match (self.metrics.expected(), t) {
+            (None, _) => {}
+            (Some(expected), DisplayFormatType::TreeRender) => writeln!(f, "reads={expected}")?,
+            (Some(expected), _) => write!(f, ", reads={expected}")?,
         }
         let Some(delivery) = self.delivery() else { return Ok(()) };
         let delivery = match (delivery, self.metrics.back_in_order()) {

@@ -37,8 +37,6 @@ use portals::{Portal, State};
 const MOST_NAMED: usize = 4096;
 /// Portals of one client that have given some of their rows.
 const MOST_OPEN: usize = 16;
-/// What a plan takes, for each byte of its statement.
-pub(super) const PLAN_BYTES: usize = 8;
 /// How long a client that is told to leave may take to read that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -232,7 +230,6 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             return Err(Problem::error("42P05", format!("prepared statement \"{name}\" is there already")));
         }
         check_room(self.session.statements.len())?;
-        let kept = self.client.account.keeper.keep(PLAN_BYTES * parse.query.len(), "a prepared statement")?;
         let mut all = self.stop().of(statements::read(&parse.query)).await?;
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
@@ -245,7 +242,8 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
         };
         statement.text = shown(&parse.query);
         self.check_transaction(&statement)?;
-        self.session.statements.insert(name, Named { statement: Arc::new(statement), _kept: kept });
+        let _kept = self.client.account.keeper.keep(statement.bytes(parse.query.len()), "a prepared statement")?;
+        self.session.statements.insert(name, Named { statement: Arc::new(statement), _kept });
         self.put(Reply::ParseComplete(ParseComplete::new()))
     }
 

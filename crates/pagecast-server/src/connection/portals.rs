@@ -9,7 +9,7 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{Connection, Named, PLAN_BYTES, check_room, no_portal};
+use super::{Connection, Named, check_room, no_portal};
 use crate::entries::Transaction;
 use crate::execution::{Execution, Fetched};
 use crate::keeping::Kept;
@@ -93,7 +93,7 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             return Err(Problem::error("42P05", format!("prepared statement \"{name}\" already exists")));
         }
         check_room(self.session.statements.len())?;
-        let kept = self.client.account.keeper.keep(PLAN_BYTES * bytes, "a prepared statement")?;
+        let kept = self.client.account.keeper.keep(statement.bytes(bytes), "a prepared statement")?;
         self.session.statements.insert(name, Named { statement, _kept: kept });
         self.put(Reply::CommandComplete(CommandComplete::new("PREPARE".to_owned())))
     }

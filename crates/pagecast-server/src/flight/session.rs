@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::parameters::numbered;
-use crate::connection::{PLAN_BYTES, check_room};
+use crate::connection::check_room;
 use crate::entries::{Entry, shown};
 use crate::keeping::Kept;
 use crate::problem::Problem;
@@ -74,7 +74,7 @@ impl Session {
 
     /// Keeps a statement; the handle that its client names it by.
     pub(super) fn keep(&self, statement: Arc<Statement>, sql_bytes: usize) -> Result<Bytes, Problem> {
-        let kept = self.account.keeper.keep(PLAN_BYTES * sql_bytes, "a prepared statement")?;
+        let kept = self.account.keeper.keep(statement.bytes(sql_bytes), "a prepared statement")?;
         let mut prepared = self.prepared.lock();
         check_room(prepared.all.len())?;
         prepared.given += 1;

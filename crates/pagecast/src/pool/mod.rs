@@ -13,11 +13,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagecast_core::ScanId;
 use pagecast_core::cooperation::MemberView;
 use pagecast_core::forecast::Template;
 use pagecast_core::policy::PolicySpec;
 use pagecast_core::predictor::{Pages, Part, RegisterError, Run, ScanKind, ScanSpec, ScanView};
+use pagecast_core::{PageId, ScanId};
 
 use crate::engine::{Engine, MemoryUse};
 use crate::flash::FlashView;
@@ -239,6 +239,11 @@ impl Pool {
             resident += u64::from(self.0.cache.is_resident(page));
         });
         (resident, pages)
+    }
+
+    /// Whether a page is in memory at this moment.
+    pub fn has(&self, page: PageId) -> bool {
+        self.0.cache.is_resident(page)
     }
 
     /// The queries that the pool knows to come back, in no order; none without
