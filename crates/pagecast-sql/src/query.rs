@@ -79,8 +79,8 @@ impl Query {
     }
 
     /// Plans something, which may take long without ever waiting for anything: in a thread of its
-    /// own, so that nobody else waits for it, and [in turn](crate::order). Whoever turns away is free
-    /// at once, and planning ends at the next rule.
+    /// own, so that nobody else waits for it, and in turn. Whoever turns away is free at once, and
+    /// planning ends at the next rule.
     pub async fn plan<T: Send + 'static>(
         planning: impl Future<Output = Result<T, DataFusionError>> + Send + 'static,
     ) -> Result<T, Ended> {

@@ -3,9 +3,9 @@
 //! A task ends where it gives way, and it does so where batches enter a plan, when its turn is
 //! over. A join may make any number of batches of one, so that it would keep its thread, and Ctrl-C
 //! would wait, for hours (<https://github.com/apache/datafusion/issues/19358>). So what comes out
-//! of a join gives way, too, and [filters and keys of joins](crate::watched_joins) end what hands on
-//! nothing, as [functions of windows](crate::watched_windows) do. [Rules](crate::watched_plans) end
-//! what is planned.
+//! of a join gives way, too, and [filters and keys of joins](crate::watched_joins) end what hands
+//! on nothing, as [functions of windows](crate::watched_windows) do. [Rules](crate::watched_plans)
+//! end what is planned.
 //!
 //! DataFusion's own `CooperativeExec` counts batches of a task, and not of a node: of 128 of them
 //! above each other the last one would never have its turn.

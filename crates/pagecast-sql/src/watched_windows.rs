@@ -244,3 +244,29 @@ impl Accumulator for WatchedAccumulator {
         self.accumulator.merge_batch(states)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use datafusion::prelude::SessionContext;
+
+    use crate::budget::tests::budget;
+    use crate::watched;
+
+    #[tokio::test]
+    async fn texts_of_all_rows_for_each_of_them_are_refused() {
+        let ctx = SessionContext::new();
+        watched::install(&ctx, budget(64 << 20));
+        let frames = ["", "ORDER BY value", "ORDER BY value ROWS BETWEEN 20000 PRECEDING AND CURRENT ROW"];
+        // Of a frame whose begin moves there is no string_agg.
+        for (function, frames) in [("string_agg(t, '')", &frames[..2]), ("array_agg(t)", &frames[..])] {
+            for frame in frames {
+                let rows = |count| format!("(SELECT value, repeat('x', 40) || value AS t FROM range({count}))");
+                let sql = |count| format!("SELECT {function} OVER ({frame}) AS w FROM {}", rows(count));
+                ctx.sql(&sql(100)).await.unwrap().collect().await.unwrap();
+                let error = ctx.sql(&sql(300_000)).await.unwrap().collect().await.unwrap_err().to_string();
+                assert!(error.contains("a window of long values"), "{function} {frame}: {error}");
+            }
+        }
+    }
+}

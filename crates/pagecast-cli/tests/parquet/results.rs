@@ -128,8 +128,14 @@ fn statements_name_files() {
     let text = stdout(&sql(&["-c", &twice.repeat(2)]));
     let figures: Vec<_> = text.lines().filter(|line| line.starts_with("1 row in")).collect();
     assert!(!figures[0].contains(" 0 B read") && figures[1].contains(" 0 B read, hit rate 100.0 %"), "{text}");
-    let explained = rows(&format!("EXPLAIN SELECT l_tax FROM '{}'", file.display()));
-    assert!(explained.contains("delivery=out-of-order"), "{explained}");
+    // It says what would be read, and how, now.
+    let text = stdout(&sql(&["-c", &format!("{twice} EXPLAIN {twice}")]));
+    let reads = text.split_once("reads=").unwrap().1;
+    let (all, rest) = reads.split_once(" (").unwrap();
+    assert!(!all.starts_with('0') && rest.starts_with(&format!("{all} in memory)")), "{reads:.50}");
+    let explained = rows(&format!("EXPLAIN SELECT a FROM '{}'", at("x.parquet")));
+    assert!(explained.contains("delivery=in-order (it has fewer than 4 chunks)"), "{explained}");
+    assert!(explained.contains(" (0.0 B in memory)"), "{explained}");
     let described = rows(&format!("DESCRIBE '{}'", at("x.csv")));
     assert!(described.contains("l_orderkey,Int64"), "{described}");
     drop(data);

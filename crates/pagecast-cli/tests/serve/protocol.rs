@@ -134,6 +134,18 @@ fn clients_that_vanish_or_say_nothing_are_let_go() {
     gone.query(LONG);
     std::thread::sleep(Duration::from_millis(200));
     drop(gone);
+    // It is seen behind what it has asked for before, too.
+    let mut ahead = Client::connect(server.port, "ada");
+    let tables: Vec<_> = (0..30).map(|table| format!("lineitem t{table}")).collect();
+    let parse = [b"\0SELECT * FROM ", tables.join(", ").as_bytes(), b"\0\0\0"].concat();
+    ahead.raw(&framed(Some(b'P'), &parse).repeat(100));
+    std::thread::sleep(Duration::from_millis(200));
+    drop(ahead);
+    let went = Instant::now();
+    while server.status("connections") > 2 {
+        assert!(went.elapsed() < Duration::from_secs(5), "a client that has gone is planned for");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     // The greeting has a time limit of its own.
     let began = Instant::now();
     assert_eq!(half.last_words(), "");
@@ -335,15 +347,16 @@ fn usage_is_checked_before_anything_is_served() {
 fn what_is_too_deep_or_too_wide_ends_no_server() {
     let server = Server::of(tables(), &["--memory", "256MiB"]);
     let mut client = Client::connect(server.port, "ada");
-    let columns: Vec<String> = (0..100_000).map(|at| format!("{at} AS c{at}")).collect();
+    let columns: Vec<String> = (0..50_000).map(|at| format!("{at} AS c{at}")).collect();
     let with: Vec<String> = (1..30).map(|at| format!("w{at} AS (SELECT a.x FROM w{0} a, w{0} b)", at - 1)).collect();
     let doubled = format!("WITH w0 AS (SELECT 1 AS x), {} SELECT * FROM w29", with.join(", "));
     for (sql, error) in [
         (format!("SELECT 1{}", "+1".repeat(2000)), "54001 the statement is 2000 levels deep"),
         (format!("SELECT true{}", " OR true".repeat(20_000)), "54001 "),
         (format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(7000)), "54001 "),
-        (format!("SELECT {}", columns.join(", ")), "54011 a SELECT lists 100000 columns, and the limit is 1664"),
+        (format!("SELECT {}", columns.join(", ")), "54011 a SELECT lists 50000 columns, and the limit is 1664"),
         ("SELECT $2000000000".to_owned(), "42P02 "),
+        ("SELECT 1;".repeat(2000), "54000 2001 statements came at once"),
         (doubled, "54001 the statement reads "),
     ] {
         let said = client.error(&sql);
