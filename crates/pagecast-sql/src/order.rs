@@ -111,11 +111,18 @@ pub(crate) fn step_aside() {
     }
 }
 
+/// What is planned here is known to be large before it has used any time.
+pub(crate) fn be_large() {
+    if let Some(turn) = CURRENT.get().filter(|turn| turn.on == On::Own && !turn.has_processor) {
+        CURRENT.set(Some(turn.after_the_line()));
+    }
+}
+
 impl Turn {
     /// Waits in this thread for a processor.
     fn after_the_line(self) -> Self {
         let (ran, waker) = (self.began.elapsed(), Waker::from(Arc::new(Unpark(thread::current()))));
-        let (level, mut comer) = (level(self.used + ran.as_nanos() as u64), Comer::to(self.line));
+        let (level, mut comer) = (level(self.used + ran.as_nanos() as u64).max(1), Comer::to(self.line));
         while !comer.may_go_on(level, Instant::now(), &waker) {
             thread::park();
         }

@@ -23,6 +23,10 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 
 use crate::budget::Budget;
 use crate::held::Held;
+use crate::order::be_large;
+
+/// A `SELECT *` from a table of more columns takes long, and has nothing where anybody could look.
+const WIDE: usize = 250;
 
 /// A session whose way from text to plan and all of whose rules are watched.
 pub(crate) fn watched(mut builder: SessionStateBuilder, budget: &Budget) -> SessionStateBuilder {
@@ -58,8 +62,15 @@ impl RelationPlanner for FromText {
     fn plan_relation(
         &self,
         relation: TableFactor,
-        _context: &mut dyn RelationPlannerContext,
+        context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if let TableFactor::Table { name, args: None, .. } = &relation
+            && let Ok(name) = context.object_name_to_table_reference(name.clone())
+            && let Ok(table) = context.context_provider().get_table_source(name)
+            && table.schema().fields().len() > WIDE
+        {
+            be_large();
+        }
         look(&self.0)?;
         Ok(RelationPlanning::Original(Box::new(relation)))
     }
