@@ -67,9 +67,18 @@ fn key_bytes(key: &SecretKey) -> Vec<u8> {
     }
 }
 
-/// Whether a message that begins like this has the text of statements.
-pub(super) fn has_text(first: &[u8]) -> bool {
-    matches!(first, [b'Q' | b'P', ..])
+/// Words of the text of statements that a message has, about, without those in its constants.
+pub(super) fn words(frame: &[u8]) -> usize {
+    if !matches!(frame, [b'Q' | b'P', ..]) {
+        return 0;
+    }
+    let (mut is_constant, mut is_between) = (false, false);
+    let begins = |&&byte: &&u8| {
+        is_constant ^= byte == b'\'';
+        let before = std::mem::replace(&mut is_between, b"\0 \t\n,;()".contains(&byte));
+        before && !is_between && !is_constant
+    };
+    frame.iter().filter(begins).count()
 }
 
 /// How long a message is, its type included, by its first bytes. One of more than `most` is refused
@@ -98,4 +107,15 @@ pub(super) fn decoded(frame: &mut BytesMut, context: &DecodeContext) -> Option<P
     // this message only, and what it does with wrong ones ends here.
     let decoded = catch_unwind(AssertUnwindSafe(|| PgWireFrontendMessage::decode(frame, context)));
     decoded.ok()?.ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_constants_do_not_count() {
+        assert_eq!(words(b"Q\0\0\0\x20SELECT a, 'one two', (b) IN (1,2, 3);\0"), 7);
+        assert_eq!(words(b"B\0\0\0\x20a, b, c, d"), 0);
+    }
 }

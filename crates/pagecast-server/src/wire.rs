@@ -24,10 +24,8 @@ const OUTPUT_BYTES: usize = 64 << 10;
 const BUFFER_BYTES: usize = 8 << 10;
 /// Messages that are larger count against the memory of their user.
 const LARGE_BYTES: usize = 64 << 10;
-/// What is made of each byte of a large message: its contents, or the words and lists of a
-/// statement, which are 40 times as large where these are numbers.
-const OF_CONTENTS: usize = 2;
-const OF_TEXT: usize = 40;
+/// What becomes of each word of a large text, about.
+const OF_WORD: usize = 150;
 
 /// A message, with its part of the bytes that may wait.
 pub(super) struct Incoming {
@@ -90,6 +88,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         if bytes > LARGE_BYTES {
             // Else the next message would be read into the memory of this one, and keep it.
             self.buffer = BytesMut::from(&self.buffer[..]);
+            if let Some(kept) = &mut self.kept {
+                let grown = kept.grow(OF_WORD * frames::words(&frame), "a message with so many words");
+                grown.map_err(|problem| Problem { fatal: true, ..problem })?;
+            }
         }
         let wrong = || Problem::fatal("08P01", "a message's contents do not fit its length");
         quietly(|| frames::decoded(&mut frame, &self.context)).map(Some).ok_or_else(wrong)
@@ -116,8 +118,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     fn count(&mut self, bytes: usize) -> Result<(), Problem> {
         let Some(keeper) = &self.keeper else { return Ok(()) };
         let kept = self.kept.get_or_insert_with(|| keeper.nothing());
-        let each = if frames::has_text(&self.buffer) { OF_TEXT } else { OF_CONTENTS };
-        let more = (each * bytes).saturating_sub(kept.bytes());
+        let more = (2 * bytes).saturating_sub(kept.bytes());
         kept.grow(more, "a message").map_err(|problem| Problem { fatal: true, ..problem })
     }
 
