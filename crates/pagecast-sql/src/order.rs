@@ -111,6 +111,11 @@ pub(crate) fn step_aside() {
     }
 }
 
+/// Whether this thread plans a statement, and nothing else.
+pub(crate) fn is_planning() -> bool {
+    CURRENT.get().is_some_and(|turn| turn.on == On::Own)
+}
+
 /// What is planned here is known to be large before it has used any time.
 pub(crate) fn be_large() {
     if let Some(turn) = CURRENT.get().filter(|turn| turn.on == On::Own && !turn.has_processor) {
