@@ -45,7 +45,9 @@ fn parts(aggregate: &Aggregate) -> Option<Vec<Vec<usize>>> {
     }
     let parts = parts.into_iter().map(|(_, part)| part).chain([others]);
     let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
-    (parts.len() > 1).then_some(parts)
+    // What is computed may become an expression with another name, which is not planned as groups.
+    let is_computed = distinct(&aggregate.aggr_expr[0]).is_some_and(|of| !matches!(of, Expr::Column(_)));
+    (parts.len() > 1 || is_computed).then_some(parts)
 }
 
 /// What the aggregate takes distinct values of, if it is planned as one of groups.
@@ -94,14 +96,34 @@ fn depends(expr: &Expr) -> bool {
     expr.is_volatile() || expr.exists(is_of_another).unwrap_or(true)
 }
 
+/// The column of which an aggregate takes distinct values.
+const VALUES: &str = "__values";
+
+fn of_values(mut aggregate: Expr) -> Expr {
+    if let Expr::AggregateFunction(AggregateFunction { params, .. }) = &mut aggregate {
+        params.args = vec![col(VALUES)];
+    }
+    aggregate
+}
+
 /// The parts, joined by their groups, with the columns of the aggregate.
 fn joined(aggregate: &Aggregate, parts: &[Vec<usize>]) -> Result<LogicalPlan> {
     let groups = aggregate.group_expr.len();
     let group = |part: usize, number: usize| format!("__group_{part}_{number}");
     let value = |number: usize| format!("__value_{number}");
     let plan_of = |part: usize, numbers: &[usize]| {
-        let aggregates = numbers.iter().map(|&number| aggregate.aggr_expr[number].clone()).collect();
-        let of_part = Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr.clone(), aggregates)?;
+        let aggregates: Vec<_> = numbers.iter().map(|&number| aggregate.aggr_expr[number].clone()).collect();
+        let of_part = match distinct(&aggregates[0]) {
+            Some(of) => {
+                let keys = aggregate.group_expr.iter().enumerate();
+                let keys = keys.map(|(number, key)| key.clone().unalias().alias(group(part, number)));
+                let columns = keys.chain([of.clone().alias(VALUES)]);
+                let input = LogicalPlanBuilder::from(aggregate.input.as_ref().clone()).project(columns)?.build()?;
+                let keys = (0..groups).map(|number| col(group(part, number))).collect();
+                Aggregate::try_new(Arc::new(input), keys, aggregates.into_iter().map(of_values).collect())?
+            }
+            None => Aggregate::try_new(Arc::clone(&aggregate.input), aggregate.group_expr.clone(), aggregates)?,
+        };
         let columns: Vec<Column> = of_part.schema.columns();
         let names = (0..groups).map(|number| group(part, number)).chain(numbers.iter().map(|&number| value(number)));
         let columns = columns.into_iter().zip(names).map(|(column, name)| Expr::Column(column).alias(name));
@@ -157,6 +179,7 @@ mod tests {
                 "sum(n) FROM (SELECT g, count(DISTINCT h) AS n, count(DISTINCT t) AS m FROM r GROUP BY g) WHERE m > 9",
                 true,
             ),
+            ("h, count(DISTINCT v * 7 % 3) FROM r GROUP BY h", true),
             ("count(DISTINCT g) FROM r", false),
             ("count(DISTINCT g), sum(DISTINCT g) FROM r", false),
             ("f, count(DISTINCT g), count(DISTINCT h) FROM r GROUP BY f", false),
