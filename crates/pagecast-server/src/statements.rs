@@ -250,12 +250,12 @@ impl Statement {
 
     /// What it takes as long as it is kept, about, if its text has so many bytes.
     pub(super) fn bytes(&self, text: usize) -> usize {
-        let columns = match &self.work {
-            Work::Rows(rows) | Work::Copy { rows, .. } => rows.columns(),
-            Work::Declare { statement, .. } | Work::Prepare { statement, .. } => statement.bytes(0) / OF_COLUMN,
+        let plan = match &self.work {
+            Work::Rows(rows) | Work::Copy { rows, .. } => OF_COLUMN * rows.columns(),
+            Work::Declare { statement, .. } | Work::Prepare { statement, .. } => statement.bytes(0),
             Work::Empty | Work::Own(_) | Work::Execute { .. } | Work::Fetch { .. } => 0,
         };
-        OF_TEXT * text + OF_COLUMN * columns
+        OF_TEXT * text + plan
     }
 
     fn does(work: Work, parameters: Vec<(u32, DataType)>) -> Self {

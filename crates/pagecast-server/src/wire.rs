@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 8 << 10;
 /// Messages that are larger count against the memory of their user.
 const LARGE_BYTES: usize = 64 << 10;
 /// What becomes of each word of a large text, about.
-const OF_WORD: usize = 150;
+const OF_WORD: usize = 100;
 
 /// A message, with its part of the bytes that may wait.
 pub(super) struct Incoming {
@@ -127,12 +127,16 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     async fn unless_gone<T>(&mut self, waits: impl Future<Output = T>) -> Option<T> {
         let mut waits = pin!(waits);
         loop {
-            self.buffer.reserve(BUFFER_BYTES);
             let may_read = self.buffer.len() < LARGE_BYTES;
+            // Only who has to wait needs room for more.
+            let more = async {
+                self.buffer.reserve(BUFFER_BYTES);
+                self.io.read_buf(&mut self.buffer).await
+            };
             tokio::select! {
                 biased;
                 done = &mut waits => return Some(done),
-                read = self.io.read_buf(&mut self.buffer), if may_read => match read {
+                read = more, if may_read => match read {
                     Ok(1..) => {}
                     _ => return None,
                 },

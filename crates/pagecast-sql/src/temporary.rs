@@ -73,8 +73,9 @@ pub(crate) fn explained(session: &TaskContext, error: DataFusionError) -> DataFu
     }
     if fault.kind() == io::ErrorKind::NotFound {
         // Somebody has swept it: the next statement finds it again.
-        let gone = session.runtime_env().disk_manager.temp_dir_paths().into_iter().filter(|path| !path.exists());
-        if gone.map(|path| std::fs::create_dir_all(path).is_ok()).reduce(|one, other| one && other) == Some(true) {
+        let mut gone = session.runtime_env().disk_manager.temp_dir_paths();
+        gone.retain(|path| !path.exists());
+        if !gone.is_empty() && gone.iter().all(|path| std::fs::create_dir_all(path).is_ok()) {
             let what =
                 format!("temporary files in {folder} were removed while statements ran; run the statement again");
             return Classed::new("58030", what).into();

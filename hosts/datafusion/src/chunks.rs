@@ -14,7 +14,7 @@ use pagecast::PageId;
 use parking_lot::Mutex;
 
 use crate::cooperative::{Asked, Cooperative, Taken};
-use crate::metrics::{BackInOrder, ScanMetrics};
+use crate::metrics::ScanMetrics;
 use crate::narrowing::Narrowing;
 use crate::progress::Progress;
 use crate::read_plan::{PlannedRowGroup, ReadPlan, plan_reads, total};
@@ -80,11 +80,7 @@ impl Chunks {
         narrowing: Option<Narrowing>,
         metrics: &ScanMetrics,
     ) -> Result<Cooperative, Work> {
-        let cooperative = if host.options.register {
-            Cooperative::new(host, work, partitions, narrowing, metrics)
-        } else {
-            Err(Box::new((work, BackInOrder::Unregistered)))
-        };
+        let cooperative = Cooperative::new(host, work, partitions, narrowing, metrics);
         let count = if cooperative.is_ok() { &host.out_of_order } else { &host.back_in_order };
         count.fetch_add(1, Relaxed);
         metrics.set_back_in_order(cooperative.as_ref().err().map(|back| back.1));

@@ -79,9 +79,12 @@ struct Counts {
     row_groups_left_out: Count,
 }
 
-/// Why work is not handed out out of order, if there is too little of it to choose from, or too
-/// little room.
+/// Why work is not handed out out of order, if scans are not registered, if there is too little of
+/// it to choose from, or too little room.
 pub(crate) fn why_not(host: &Host, work: &Work) -> Option<BackInOrder> {
+    if !host.options.register {
+        return Some(BackInOrder::Unregistered);
+    }
     // A pool that holds hardly a chunk of each scan has thrown away what it brought before it is
     // read.
     let pages: u64 = work.reads.iter().flat_map(|read| &read.need).map(|need| u64::from(need.count_ones())).sum();

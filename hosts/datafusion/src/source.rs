@@ -22,7 +22,7 @@ use crate::cooperative::why_not;
 use crate::execution::Siblings;
 use crate::guard::{Reading, guarded};
 use crate::join_kept::Kept;
-use crate::metrics::{BackInOrder, Expected, ScanMetrics};
+use crate::metrics::{Expected, ScanMetrics};
 use crate::read_plan::plan_reads;
 use crate::reader::PoolReaderFactory;
 use crate::units::Work;
@@ -89,7 +89,6 @@ impl PoolScan {
         let plan = plan_reads(&self.config, &self.host, context, &ExecutionPlanMetricsSet::new()).await?;
         let expected = Expected { bytes: plan.bytes(), in_memory: plan.bytes_in_memory(&self.host.pool) };
         let why = match self.delivery() {
-            Some(Delivery::OutOfOrder) if !self.host.options.register => Some(BackInOrder::Unregistered),
             Some(Delivery::OutOfOrder) => why_not(&self.host, &Work::of_units(plan, self.host.pool.page_size().into())),
             _ => None,
         };

@@ -26,12 +26,21 @@ pub(crate) fn stdout(output: &Output) -> String {
 #[test]
 fn rows_come_in_the_delivery_that_is_asked_for() {
     let (data, _) = lineitem();
-    let explained =
-        |args: &[&str]| stdout(&sql(data.path(), &[args, &["-c", "EXPLAIN SELECT l_tax FROM lineitem"]].concat()));
-    // It has too little to choose from.
-    assert!(explained(&[]).contains("delivery=in-order (it has fewer than 4 chunks)"));
+    let several = tempfile::tempdir().unwrap();
+    std::fs::create_dir(several.path().join("lineitem")).unwrap();
+    for number in 0..4 {
+        let file = several.path().join(format!("lineitem/{number}.parquet"));
+        std::fs::copy(data.path().join("lineitem.parquet"), file).unwrap();
+    }
+    let explained_in = |data: &Path, args: &[&str]| {
+        stdout(&sql(data, &[args, &["-c", "EXPLAIN SELECT l_tax FROM lineitem"]].concat()))
+    };
+    let explained = |args: &[&str]| explained_in(several.path(), args);
+    assert!(explained(&[]).contains("delivery=out-of-order"));
     assert!(explained(&["--delivery", "in-order"]).contains("delivery=in-order |"));
     assert!(!explained(&["--delivery", "stock"]).contains("-order"));
+    // One file has too little to choose from.
+    assert!(explained_in(data.path(), &[]).contains("delivery=in-order (it has fewer than 4 chunks)"));
     let sum = |delivery| {
         let query = "SELECT count(*), sum(l_quantity), min(l_comment) FROM lineitem";
         let text = stdout(&sql(data.path(), &["--delivery", delivery, "-c", query]));
