@@ -295,29 +295,36 @@ impl<C: Client, M: Memory> Reading<C, M> {
         self.output.fill(visit, page);
     }
 
-    /// Asks for the pages that are to be read past the pool. One with a copy on flash comes from
-    /// there, and parts those around it: a request over it would read it from its storage, too.
+    /// Asks for the pages that are to be read past the pool, with as few requests as if there were
+    /// no flash.
     fn ask_past(&mut self) {
-        let mut others = Vec::new();
-        for (visit, loading) in std::mem::take(&mut self.past) {
-            let access = self.engine.access(self.relation.page(visit.block), self.scan, false, None);
-            match self.engine.cache.copy_on_flash(&access) {
-                Some(copy) => {
-                    self.ask_joined(std::mem::take(&mut others));
-                    self.ask(vec![(visit, loading)], Some(copy));
-                }
-                None => others.push((visit, loading)),
-            }
+        let (most, gap) = (self.relation.pages_of_a_request(), self.relation.pages_of_a_gap());
+        for request in past_requests(std::mem::take(&mut self.past), most, gap) {
+            self.ask_around_copies(request.into());
         }
-        self.ask_joined(others);
     }
 
-    /// Makes few requests for the pages of `visits`.
-    fn ask_joined(&mut self, visits: Vec<(Visit, Option<Loading>)>) {
-        let (most, gap) = (self.relation.pages_of_a_request(), self.relation.pages_of_a_gap());
-        for request in past_requests(visits, most, gap) {
-            self.ask(request, None);
+    /// Makes one request, without the pages at its ends that have copies on flash: these come from
+    /// there. A copy between others is read over, since two requests cost more than its bytes.
+    fn ask_around_copies(&mut self, mut request: VecDeque<(Visit, Option<Loading>)>) {
+        while let Some(copy) = request.front().and_then(|(visit, _)| self.copy_on_flash(visit)) {
+            self.ask(request.pop_front().into_iter().collect(), Some(copy));
         }
+        let mut behind = Vec::new();
+        while let Some(copy) = request.back().and_then(|(visit, _)| self.copy_on_flash(visit)) {
+            behind.push((request.pop_back(), copy));
+        }
+        if !request.is_empty() {
+            self.ask(request.into(), None);
+        }
+        for (page, copy) in behind.into_iter().rev() {
+            self.ask(page.into_iter().collect(), Some(copy));
+        }
+    }
+
+    fn copy_on_flash(&self, visit: &Visit) -> Option<FlashCopy> {
+        let access = self.engine.access(self.relation.page(visit.block), self.scan, false, None);
+        self.engine.cache.copy_on_flash(&access)
     }
 
     /// Makes one request for `visits` and what lies between them.
