@@ -122,7 +122,7 @@ def rows_of(path: Path) -> list[dict]:
     for made in given["runs"]:
         latencies = [query["wall_s"] for query in made["queries"]]
         kept = ("seed", "streams", "delivery", "policy", "repetition", "bytes_read", "bytes_requested",
-                "belady_bytes_read", "wall_s", "cpu_s")
+                "belady_bytes_read", "wall_s", "cpu_s", "processors_busy")
         rows.append({
             **{name: made[name] for name in kept},
             "pool": config["pool"], "sf": config["sf"], "busy": busy,

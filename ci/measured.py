@@ -64,7 +64,7 @@ def sql(given: dict) -> Reduced:
              "repeat": config["repeat"]}
     command = "pagecast bench " + " ".join(f"--{flag} {value}" for flag, value in flags.items())
     machine = f"{at['os']} {at['arch']}, {at['cpus']} x {at['cpu']}, {at['memory_bytes'] >> 30} GiB"
-    kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s")
+    kept = ("streams", "seed", "delivery", "policy", "bytes_read", "belady_bytes_read", "wall_s", "processors_busy")
     rows = [{name: run[name] for name in kept} for run in given["runs"]]
     return Reduced(command, rows, machine)
 
@@ -170,7 +170,7 @@ def pool(given: dict) -> Reduced:
 
 
 def delivery(given: dict) -> Reduced:
-    kept = ("sf", "busy", "streams", "pool", "seed", "delivery", "policy", "bytes_read", "wall_s", "max_latency_s")
+    kept = ("sf", "busy", "streams", "pool", "seed", "delivery", "policy", "bytes_read", "wall_s", "max_latency_s", "processors_busy")
     rows = [{name: row[name] for name in kept} for row in given["rows"] if not row["partial"]]
     every = lambda name: ",".join(f"{value:g}" for value in sorted({row[name] for row in rows}))
     repeat = max(row["repetition"] for row in given["rows"])

@@ -9,6 +9,7 @@ import argparse
 import collections
 import hashlib
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -105,7 +106,8 @@ def _run(process: subprocess.Popen, limits: Limits, job: str) -> dict:
         return {"version": figures["version"], "failed": figures["errors"][0], "limits": limits.description}
     answers = sorted(figures["queries"], key=lambda query: (query["stream"], query["position"]))
     seconds = [query["s"] for query in answers]
-    return {"version": figures["version"], **counted, "wall_s": figures["wall_s"], "mean_latency_s": round(statistics.mean(seconds), 3),
+    busy = {"processors_busy": round(counted["cpu_s"] / figures["wall_s"] / os.cpu_count(), 3)} if counted else {}
+    return {"version": figures["version"], **counted, **busy, "wall_s": figures["wall_s"], "mean_latency_s": round(statistics.mean(seconds), 3),
             "max_latency_s": max(seconds), "peak_rss_bytes": figures["peak_bytes"],
             "digest": hashlib.md5("".join(query["rows"] for query in answers).encode()).hexdigest(), "limits": limits.description}
 
@@ -150,7 +152,7 @@ def _cell(group: dict, of: list[dict]) -> dict:
     failed = [row["failed"] for row in of if "failed" in row]
     if failed:
         return {**cell, "failed": failed[0]}
-    names = ("device_bytes", "requests", "wall_s", "cpu_s", "peak_rss_bytes", "mean_latency_s")
+    names = ("device_bytes", "requests", "wall_s", "cpu_s", "processors_busy", "peak_rss_bytes", "mean_latency_s")
     middle = {name: statistics.median(row[name] for row in of) if all(name in row for row in of) else None for name in names}
     return {**cell, **middle, "max_latency_s": max(row["max_latency_s"] for row in of)}
 
