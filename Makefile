@@ -6,7 +6,7 @@ PAGECAST := $(CARGO_TARGET_DIR)/release/pagecast
 # The shuttle builds set a cfg for every crate; their own folder keeps the ordinary builds warm.
 EXPLORE := CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/explore CARGO_PROFILE_DEV_OPT_LEVEL=1 RUSTFLAGS="--cfg pagecast_shuttle"
 
-.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-stops bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers bench-memory test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-delta-spark test-ducklake clean
+.PHONY: help build reproduction demo test check test-core test-references test-capi test-kv test-soak soak durability test-host soak-delta test-objects test-serve test-serve-attacks s3s-fs explore check-threads no-std fuzz fuzz-delta fuzz-sql lint deny test-postgres regress-postgres bench-sql bench-throughput bench-delivery bench-dashboards bench-stops bench-objects bench-flash bench-postgres bench-postgres-paper bench-postgres-grid demo-postgres bench-pool bench-io bench-lock bench-sim bench-tuples bench-prediction bench-kv wheel wheel-sql dist test-dist lint-dist package test-python test-python-sql bench-python-sql bench-peers bench-memory bench-clickbench test-distributed lint-distributed bench-python results capi capi-header bench-foyer test-deltalake lint-deltalake test-iceberg test-delta-spark test-ducklake clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -254,6 +254,9 @@ bench-peers: ## reports beside other engines on a slowed disk, hours; target/ben
 
 bench-memory: ## statements in little memory, beside others; target/bench/memory.json (ARGS=--long)
 	bash ci/python.sh bench-memory $(ARGS)
+
+bench-clickbench: ## ClickBench beside DuckDB; target/bench/clickbench.json (ARGS=--long)
+	bash ci/python.sh bench-clickbench $(ARGS)
 
 bench-tuples: ## buffers of tuples, goals beside; target/bench/tuples.json (ARGS='--seeds 1')
 	cargo build --release --locked -p pagecast-cli --no-default-features

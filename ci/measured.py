@@ -237,6 +237,12 @@ def memory(given: dict) -> Reduced:
     return Reduced(made("bench-memory", arguments), rows)
 
 
+def clickbench(given: dict) -> Reduced:
+    sizes = ",".join(dict.fromkeys(f"{cell['gb']:g}" for cell in given["cells"]))
+    arguments = f"--rows {given['rows_of_table']} --memory {sizes} --connections {given['connections']} --seconds {given['seconds']:g}"
+    return Reduced(made("bench-clickbench", arguments), given["cells"])
+
+
 def dashboards(given: dict) -> Reduced:
     kept = ("seed", "one_off", "pool", "policy", "forecast", "bytes_read", "belady_bytes_read", "report_median_s",
             "report_max_s")
@@ -284,6 +290,7 @@ KINDS = {
     "prediction": Kind("prediction*.json", prediction, "make bench-prediction"),
     "peers": Kind("peers*.json", peers, "make bench-peers"),
     "memory": Kind("memory.json", memory, "make bench-memory"),
+    "clickbench": Kind("clickbench.json", clickbench, "make bench-clickbench"),
     "pool": Kind("pool.json", pool, "make bench-pool"),
     "store": Kind("kv.json", store, "make bench-kv"),
     "tuples": Kind("tuples.json", tuples, "make bench-tuples"),

@@ -2,8 +2,8 @@
 # The Python packages. Of the simulator `wheel` builds target/wheels, `test` installs it into a
 # fresh virtual environment and runs its tests there, `bench` measures it, with the flags that
 # follow. Of SQL `wheel-sql`, `test-sql` and `bench-sql` do the same; its tests take an unoptimized
-# build. `bench-peers` measures it beside other engines. Tools come from PyPI. Says `skipped` where
-# Python, its venv module or PyPI is not there.
+# build. `bench-peers`, `bench-memory` and `bench-clickbench` measure it beside other engines. Tools
+# come from PyPI. Says `skipped` where Python, its venv module or PyPI is not there.
 set -euo pipefail
 what=$1
 . ci/venv.sh
@@ -134,5 +134,13 @@ bench-memory)
     "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
     PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.memory --data "$cache/data/memory" "${@:2}"
     ;;
-*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers|bench-memory" >&2; exit 2 ;;
+bench-clickbench)
+    build_sql --release
+    cargo build --release --locked -p pagecast-cli --features flight
+    venv_of python-clickbench pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
+    "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.clickbench --data "$cache/data/clickbench" \
+        --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"
+    ;;
+*) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers|bench-memory|bench-clickbench" >&2; exit 2 ;;
 esac

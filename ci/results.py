@@ -12,6 +12,7 @@ import statistics
 import sys
 from pathlib import Path
 
+from clickbench import clickbench
 from delivery import GOALS, OUT_OF_ORDER, ratio
 from document import DOCUMENT, Document, line
 from losses import (COLUMNS, OPTIMUM, OURS, SCANS, best, cells, device, does_not_help, grid_of_deliveries,
@@ -402,6 +403,7 @@ def document(files: dict[str, list[Kept]]) -> str:
                                ("delivery", "SQL on Parquet: delivery out of order", deliveries),
                                ("peers", "SQL on Parquet, beside other engines", peers),
                                ("memory", "Statements in less memory than they want", memory),
+                               ("clickbench", "ClickBench in little memory", clickbench),
                                ("dashboards", "SQL on Parquet: reports that come back", dashboards),
                                ("objects", "Object stores", object_store),
                                ("postgres", "PostgreSQL", postgres_pairs),
@@ -417,7 +419,7 @@ def document(files: dict[str, list[Kept]]) -> str:
                                ("tuples", "Buffers of tuples", tuple_buffers)):
         if files[kind]:
             write(made, files[kind])
-        else:
+        elif kind != "clickbench":
             made.missing(title, KINDS[kind].command)
     return made.text()
 
