@@ -14,7 +14,7 @@ def memory(document: Document, files: list[Kept]) -> None:
     cells: dict[tuple, dict[str, Row]] = {}
     for row in (row for file in files for row in file.rows):
         key = row["memory"] // MIB, row["data_bytes"] // row["memory"], row["at_once"], row["statement"]
-        cells.setdefault(key, {})[row["engine"]] = row
+        cells.setdefault(key, {})[asked(row)] = row
     engines = sorted({engine for of in cells.values() for engine in of}, key=lambda engine: (engine != "pagecast", engine))
     ends = lambda of, engine: "failed" not in of.get(engine, {"failed": ""})
     groups: dict[tuple, list[dict[str, Row]]] = {}
@@ -50,3 +50,8 @@ def memory(document: Document, files: list[Kept]) -> None:
             "Statements in less memory: where pagecast loses", "Seconds of those that DuckDB alone ends, and of the worst that take over 1.2 of its time.",
             ["MiB", "files", "at once", "statement", *engines],
             [(files, [*map(str, key), *(told(of[engine]) if engine in of else "" for engine in engines)]) for key, of in worst])
+
+
+def asked(row: Row) -> str:
+    """The engine, and the door by which it was asked where that is not files."""
+    return row["engine"] if row["door"] == "files" else f"{row['engine']}, {row['door']}"

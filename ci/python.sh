@@ -130,14 +130,16 @@ bench-peers)
     ;;
 bench-memory)
     build_sql --release
-    venv_of python-peers pyarrow duckdb==2.0.1 datafusion==55.0.0 || exit 0
+    cargo build --release --locked -p pagecast-cli --features flight
+    venv_of python-memory pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
     "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
-    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.memory --data "$cache/data/memory" "${@:2}"
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.memory --data "$cache/data/memory" \
+        --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"
     ;;
 bench-clickbench)
     build_sql --release
     cargo build --release --locked -p pagecast-cli --features flight
-    venv_of python-clickbench pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
+    venv_of python-memory pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
     "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
     PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.clickbench --data "$cache/data/clickbench" \
         --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"

@@ -1,10 +1,10 @@
 //! Filters of lists, structs and maps that go into a scan and get lost there.
 //!
-//! Where filters go into scans (`datafusion.execution.parquet.pushdown_filters`), DataFusion takes
-//! `x IS NOT NULL OR array_length(l) > 1` for one that the reader can do, because there is a test
-//! for NULL in it. The reader cannot, leaves it out, and nobody filters. No issue was found for it;
-//! 55.2 has it. Such a filter stays above the scan. The rule goes when planner and reader ask the
-//! same question.
+//! Where filters go into scans (`datafusion.execution.parquet.pushdown_filters`, or an option of
+//! the scan's own), DataFusion takes `x IS NOT NULL OR array_length(l) > 1` for one that the reader
+//! can do, because there is a test for NULL in it. The reader cannot, leaves it out, and nobody
+//! filters. No issue was found for it; 55.2 has it. Such a filter stays above the scan. The rule
+//! goes when planner and reader ask the same question.
 
 use std::sync::Arc;
 
@@ -27,9 +27,6 @@ pub(crate) fn optimize(
     plan: Arc<dyn ExecutionPlan>,
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    if !config.execution.parquet.pushdown_filters {
-        return rule.optimize(plan, config);
-    }
     Fence::while_filters_go_down(rule, plan, config, fenced)
 }
 

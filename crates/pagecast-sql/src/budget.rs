@@ -230,14 +230,13 @@ impl Shared {
     fn check(&self, most: u64, (taken, more): (u64, u64), who: &str) -> Result<()> {
         match taken.saturating_add(more) <= most {
             true => Ok(()),
-            false => Err(self.exceeded(taken, more, who)),
+            false => Err(self.exceeded(most, taken, more, who)),
         }
     }
 
     #[cold]
-    fn exceeded(&self, taken: u64, more: u64, who: &str) -> DataFusionError {
+    fn exceeded(&self, most: u64, taken: u64, more: u64, who: &str) -> DataFusionError {
         let more = if more == 0 { String::new() } else { format!(", and {who} would make {more}") };
-        let most = heap_of(self.total);
         over(format!("statements take {taken} bytes of memory{more}; of {} in all they may have {most}", self.total))
     }
 }

@@ -105,6 +105,11 @@ fn is_of_pairs(join: &HashJoinExec) -> bool {
     (!join.null_aware && *join.partition_mode() == PartitionMode::Partitioned) || is_alone()
 }
 
+/// The hash join that goes to disk in this node.
+pub(crate) fn join_of(node: &dyn ExecutionPlan) -> Option<&HashJoinExec> {
+    node.downcast_ref::<GraceJoinExec>().map(|grace| grace.join.as_ref())
+}
+
 /// A join of two sides by way of the disk.
 #[derive(Debug)]
 struct GraceJoinExec {

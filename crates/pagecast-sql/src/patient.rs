@@ -29,20 +29,17 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
 use crate::budget::is_want_of_memory;
-use crate::distinct_apart::{self, AGGREGATE};
 use crate::explained;
 use crate::grace_join;
 use crate::held::{self, Held};
+use crate::need::{Need, planned, planned_to_fit};
 use crate::temporary;
-use crate::whole_sorts::{self, TOP};
 
 /// How long a statement tries while others hold memory, and how long it waits for its turn while
 /// whoever has that hands on no rows.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The first pause between two attempts beside others; each one is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a hash join is called where memory is counted.
-const HASH_JOIN: &str = "HashJoinInput";
 /// Statements whose needs are known; with more all are forgotten.
 const MOST_KNOWN: usize = 1000;
 
@@ -53,42 +50,6 @@ static HANDED_ON: AtomicU64 = AtomicU64::new(0);
 /// What statements needed, by their plans.
 static KNOWN: Mutex<HashMap<u64, Need, BuildHasherDefault<DefaultHasher>>> =
     Mutex::new(HashMap::with_hasher(BuildHasherDefault::new()));
-
-/// What a statement needs to be done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Need {
-    /// The turn of large statements.
-    turn: bool,
-    /// Joins that go to disk.
-    joins_on_disk: bool,
-    /// All rows sorted where only the first ones are wanted.
-    whole_sorts: bool,
-    /// Aggregates of distinct values each by itself.
-    distinct_apart: bool,
-    /// One partition, of which nothing takes memory from another.
-    one_partition: bool,
-}
-
-impl Need {
-    /// What may help a statement of this plan that failed like this with what it had.
-    fn after(self, error: &DataFusionError, plan: &LogicalPlan, are_others: bool) -> Option<Self> {
-        let error = error.to_string();
-        let [of_a_join, of_first_rows, of_groups] =
-            [HASH_JOIN, TOP, AGGREGATE].map(|consumer| error.contains(consumer));
-        let can_be_apart = || matches!(distinct_apart::apart(plan), Ok(Some(_)));
-        Some(match self {
-            Self { turn: false, .. } if are_others => Self { turn: true, ..self },
-            Self { joins_on_disk: false, .. } if of_a_join => Self { turn: true, joins_on_disk: true, ..self },
-            Self { whole_sorts: false, .. } if of_first_rows => Self { turn: true, whole_sorts: true, ..self },
-            Self { distinct_apart: false, .. } if of_groups && can_be_apart() => {
-                Self { turn: true, distinct_apart: true, ..self }
-            }
-            Self { one_partition: false, .. } => Self { turn: true, one_partition: true, ..self },
-            Self { joins_on_disk: false, .. } => Self { joins_on_disk: true, ..self },
-            _ => return None,
-        })
-    }
-}
 
 /// Plans a statement. It runs when its rows are asked for.
 ///
@@ -105,7 +66,7 @@ pub async fn execute(frame: DataFrame) -> Result<SendableRecordBatchStream> {
     }
     let (key, need) = known(plan);
     let (state, logical) = frame.into_parts();
-    let mut plan = planned(&state, &logical, need).await?;
+    let (mut plan, need) = planned_to_fit(&state, &logical, need).await?;
     if let LogicalPlan::Explain(explain) = &logical {
         plan = as_it_would_run(&state, explain, plan).await?;
     }
@@ -136,7 +97,8 @@ async fn as_it_would_run(
     shown: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     // What has no plan is said so.
-    let Ok(runs) = planned(state, &explain.plan, known(&explain.plan).1).await else { return Ok(shown) };
+    let runs = planned_to_fit(state, &explain.plan, known(&explain.plan).1).await;
+    let Ok((runs, _)) = runs else { return Ok(shown) };
     expect(&runs, &state.task_ctx()).await?;
     Ok(explained::with(shown, explain, &runs, state))
 }
@@ -170,25 +132,6 @@ fn is_done_once(plan: &LogicalPlan) -> bool {
 /// Whether a large statement has its turn.
 pub(crate) fn is_turn_taken() -> bool {
     TURN.available_permits() == 0
-}
-
-async fn planned(state: &SessionState, plan: &LogicalPlan, need: Need) -> Result<Arc<dyn ExecutionPlan>> {
-    if need == Need::default() {
-        return state.create_physical_plan(plan).await;
-    }
-    let mut state = state.clone();
-    let mut config = state.config().clone();
-    if need.joins_on_disk {
-        config = grace_join::preferred(config);
-    }
-    if need.one_partition {
-        config = config.with_target_partitions(1);
-    }
-    *state.config_mut() = config;
-    let apart = if need.distinct_apart { distinct_apart::apart(plan)? } else { None };
-    let plan = apart.as_ref().unwrap_or(plan);
-    let plan = state.create_physical_plan(plan).await?;
-    if need.whole_sorts { whole_sorts::whole(plan) } else { Ok(plan) }
 }
 
 struct Begun {

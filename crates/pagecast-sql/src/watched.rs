@@ -36,6 +36,7 @@ use datafusion::prelude::SessionContext;
 
 use crate::apart::{self, Apart};
 use crate::budget::{Budget, over_alone};
+use crate::late_columns::{self, Late};
 use crate::lifted::Lift;
 use crate::long::{at_once_by, is_long, made_of_all};
 use crate::watched_rows::{WatchedExec, reads};
@@ -47,6 +48,7 @@ pub(crate) fn install(ctx: &SessionContext, budget: Budget) {
     let mut state = state.write();
     let rules = state.physical_optimizers().iter().map(|rule| match rule.name() {
         apart::OVER => Arc::new(Apart(Arc::clone(rule))) as _,
+        late_columns::OVER => Arc::new(Late(Arc::clone(rule))) as _,
         _ => Arc::clone(rule),
     });
     let builder = SessionStateBuilder::new_from_existing(state.clone())

@@ -10,12 +10,13 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, SchemaRef, StringViewType};
-use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 
@@ -118,6 +119,14 @@ impl ExecutionPlan for WatchedExec {
         vec![true]
     }
 
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+
     /// Lets through what does not work on long values.
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let schema = self.plan.schema();
@@ -195,7 +204,7 @@ impl Watched {
 /// Buffers of so many bytes are kept whatever part of them a batch needs.
 const FEW: usize = 64 << 10;
 /// The part of its buffers that a batch needs, if they stay.
-const PART: usize = 4;
+const PART: usize = 2;
 
 /// The rows, with texts of their own where these are a small part of their buffers. A text of a
 /// Parquet file keeps its page, which is long and has the texts of other batches; and one that was

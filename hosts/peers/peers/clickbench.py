@@ -13,16 +13,16 @@ import collections
 import contextlib
 import json
 import platform
-import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import TextIO
 
 from cluster.limits import Limits
-from peers import hits, runs
+from peers import doors, hits, runs
 from peers.connections import Ask, ask
 
 MIB = 1 << 20
@@ -102,32 +102,19 @@ def together(given: argparse.Namespace, engine: str, data: Path, memory: int, jo
 
 
 def _served(command: Path, data: Path, memory: int, job: dict) -> dict:
+    def connect() -> Ask:
+        connection = opened()
+        return lambda statement: connection.execute(statement).fetchall()
+
     try:
-        import psycopg
-    except ImportError as problem:
-        return {"rc": -1, "failed": str(problem)}
-    scratch = tempfile.TemporaryDirectory(dir=data.parent)
-    words = [command, "serve", "--data", data, "--memory", f"{memory // MIB}MiB", "--temp", scratch.name, "--listen", "127.0.0.1:0",
-             "--statement-timeout", f"{_LONGEST}s"]
-    with scratch, _started(words, data, memory) as (process, limits, _, wrong):
-        at = next((found for line in process.stdout if (found := re.search(r"pagecast serves .* on .*:(\d+)$", line.strip()))), None)
-        if at is None:
-            return _failed(process, wrong)
-
-        def connect() -> Ask:
-            connection = psycopg.connect(host="127.0.0.1", port=int(at[1]), user="bench", dbname="bench", autocommit=True)
-            return lambda statement: connection.execute(statement).fetchall()
-
-        before = _processor(limits)
-        try:
+        with tempfile.TemporaryFile("w+") as wrong, doors.server(command, data, memory, _BESIDE, _LONGEST, wrong) as (process, limits, opened):
+            before = _processor(limits)
             told = ask(connect, job)
-        except psycopg.Error as problem:
-            return {"rc": -1, "failed": str(problem)}
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # Who is being ended needs a moment.
-            process.wait(timeout=1)
-            return {**told, **_failed(process, wrong)}
-        return {"rc": 0, **told, "cpu_s": round(_processor(limits) - before, 3), "peak_rss_bytes": _peak(process.pid)}
+            if process.poll() is not None:
+                return {**told, "rc": process.returncode, "failed": doors.failure(process, wrong)}
+            return {"rc": 0, **told, "cpu_s": round(_processor(limits) - before, 3), "peak_rss_bytes": doors.peak(process.pid)}
+    except doors.Closed as problem:
+        return {"rc": -1, "failed": str(problem)}
 
 
 @contextlib.contextmanager
@@ -147,27 +134,20 @@ def _answer(process: subprocess.Popen, job: dict, longest: float, wrong) -> tupl
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
     if process.stdout.readline() != "ready\n":
-        return [], _failed(process, wrong)
+        return [], _ended(process, wrong)
     try:
         said, _ = process.communicate("go\n", timeout=longest)
     except subprocess.TimeoutExpired:
         return [], {"rc": -1, "failed": f"no end after {longest:g} s"}
-    return said.splitlines(), _failed(process, wrong) if process.returncode else {}
+    return said.splitlines(), _ended(process, wrong) if process.returncode else {}
 
 
-def _failed(process: subprocess.Popen, wrong) -> dict:
-    code = process.wait()
-    wrong.seek(0)
-    return {"rc": code, "failed": "ended by the kernel" if code == -9 else wrong.read().strip().rpartition("\n")[2][-300:] or f"ended with {code}"}
+def _ended(process: subprocess.Popen, wrong: TextIO) -> dict:
+    return {"rc": process.wait(), "failed": doors.failure(process, wrong)}
 
 
 def _processor(limits: Limits) -> float:
     return limits.cpu_seconds() if limits.counted else 0.0
-
-
-def _peak(process: int) -> int:
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-    return int(lines["VmHWM"].split()[0]) << 10
 
 
 def mark_others(told: list[tuple[dict, dict]]) -> None:

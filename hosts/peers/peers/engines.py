@@ -46,7 +46,7 @@ def datafusion(job: dict) -> Callable[[], Run]:
 def pagecast(job: dict, **settings: str) -> Callable[[], Run]:
     import pagecast_sql
 
-    connection = pagecast_sql.connect(job["data"], memory=job["memory"], temp=job["scratch"], **settings)
+    connection = pagecast_sql.connect(job["data"], endpoint=job.get("endpoint"), memory=job["memory"], temp=job["scratch"], **settings)
     return lambda: connection.sql
 
 
