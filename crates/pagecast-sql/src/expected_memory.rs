@@ -97,6 +97,7 @@ mod tests {
     async fn explained(bytes: usize, how: &str) -> String {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
         let ctx = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
+        pagecast_corrections::install(&ctx, |_| false).unwrap();
         grace_join::install(&ctx);
         for (table, column) in [("a", "x"), ("b", "y")] {
             let sql = format!("CREATE TABLE {table} AS SELECT value AS k, value * 3 AS {column} FROM range(100000)");

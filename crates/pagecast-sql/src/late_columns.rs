@@ -131,7 +131,7 @@ mod tests {
     async fn sessions(folder: &std::path::Path) -> [SessionContext; 2] {
         let stock = SessionContext::new();
         let path = folder.join("t.parquet").display().to_string();
-        let rows = "SELECT value AS a, value % 100 AS b, 'x' || value % 1000 AS t, repeat('l' || value, 9) AS l, \
+        let rows = "SELECT value AS a, value % 100 AS b, 'x' || (value % 1000) AS t, repeat('l' || value, 9) AS l, \
                     repeat('m' || value, 300) AS m, [value] AS n FROM range(20000)";
         stock.sql(&format!("COPY ({rows}) TO '{path}'")).await.unwrap().collect().await.unwrap();
         let state = stock.state();
@@ -141,11 +141,9 @@ mod tests {
         });
         let rules = rules.collect();
         let state = SessionStateBuilder::new_from_existing(state).with_physical_optimizer_rules(rules).build();
-        let ours = SessionContext::new_with_state(state);
-        for ctx in [&stock, &ours] {
-            ctx.register_parquet("t", &path, Default::default()).await.unwrap();
-        }
-        [stock, ours]
+        // They share their tables.
+        stock.register_parquet("t", &path, Default::default()).await.unwrap();
+        [stock, SessionContext::new_with_state(state)]
     }
 
     #[tokio::test]
@@ -158,7 +156,7 @@ mod tests {
             ("SELECT a, l FROM t WHERE a < 4000 ORDER BY a", true),
             ("SELECT a, l FROM t WHERE a < 15000 ORDER BY a", false),
             ("SELECT count(*) FROM t WHERE t LIKE '%77'", false),
-            ("SELECT a, b FROM t WHERE t LIKE '%77' ORDER BY a", false),
+            ("SELECT a, b FROM t WHERE a IN (3, 500) ORDER BY a", false),
             ("SELECT * FROM t WHERE upper(t) = 'X77' ORDER BY a", false),
             ("SELECT * FROM t WHERE m LIKE '%7m77' ORDER BY a", false),
             ("SELECT * FROM t WHERE n = [77] ORDER BY a", false),

@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    const ROWS: &str = "(SELECT value AS v, value % 7 AS g, arrow_cast(repeat('x', 20) || value % 30011, 'Utf8View') AS t, \
+    const ROWS: &str = "(SELECT value AS v, value % 7 AS g, arrow_cast(repeat('x', 20) || (value % 30011), 'Utf8View') AS t, \
                         arrow_cast('y' || value, 'Utf8View') AS u FROM range(60000))";
 
     async fn planned(list: &str) -> Arc<dyn ExecutionPlan> {
@@ -283,7 +283,7 @@ mod tests {
             let (before, after) = (rows(Arc::clone(&stock)).await, rows(plain(&stock)).await);
             assert_eq!(before, after, "{sql}");
             let (before, after) = (most_buffers(&before), most_buffers(&after));
-            assert!(before > 10 && after < 3, "{sql}: {before} became {after}; it may go if there were few");
+            assert!(before > 4 && after < 3, "{sql}: {before} became {after}; it may go if there were few");
         }
     }
 }
