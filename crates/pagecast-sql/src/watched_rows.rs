@@ -204,7 +204,7 @@ impl Watched {
 /// Buffers of so many bytes are kept whatever part of them a batch needs.
 const FEW: usize = 64 << 10;
 /// The part of its buffers that a batch needs, if they stay.
-const PART: usize = 2;
+const PART: usize = 4;
 
 /// The rows, with texts of their own where these are a small part of their buffers. A text of a
 /// Parquet file keeps its page, which is long and has the texts of other batches; and one that was
