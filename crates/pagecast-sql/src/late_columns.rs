@@ -1,18 +1,20 @@
-//! Columns that are decoded for those rows alone that a filter leaves.
+//! Texts that are decoded for those rows alone that a filter leaves.
 //!
 //! A scan decodes all of its columns, and the filter above it throws most rows away. Where its own
 //! columns are a small part of the bytes and few rows pass, DataFusion's reader evaluates it first
 //! and decodes of the others what is left (late materialization; Abadi, Myers, DeWitt and Madden,
 //! "Materialization Strategies in a Column-Oriented DBMS", ICDE 2007). It does so for all filters
-//! or for none (`datafusion.execution.parquet.pushdown_filters`), since it costs more where most
-//! rows pass. Here each scan is asked for: by the sizes of columns that its files tell, and by what
-//! DataFusion guesses that the filter leaves.
+//! or for none (`datafusion.execution.parquet.pushdown_filters`), since it costs more where many
+//! rows pass, or where others are numbers: to leave these out takes as long as to decode them. Here
+//! each scan is asked for: by the sizes of texts that its files tell, and by what DataFusion guesses
+//! that the filter leaves.
 //!
 //! What is read stays the same. Only filters of cheap kinds go down, over values that are short:
 //! whoever watches functions over long values does so in nodes.
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ColumnStatistics, Result, Statistics};
 use datafusion::config::ConfigOptions;
@@ -33,8 +35,8 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 /// The rule of DataFusion that hands filters down.
 pub(crate) const OVER: &str = "FilterPushdown";
 
-/// How many times the bytes of the filter's columns the others have at least.
-const OTHERS: usize = 4;
+/// How many times the bytes of the filter's columns the texts of others have at least.
+const TEXTS: usize = 2;
 /// Of how many rows the filter leaves at most one.
 const FEW: usize = 4;
 /// Bytes of a value in the filter's columns, on average, from which on it is long.
@@ -94,17 +96,17 @@ fn is_cheap(predicate: &Arc<dyn PhysicalExpr>) -> Result<bool> {
     predicate.exists(is_other).map(|is_other| !is_other)
 }
 
-/// Whether few rows of large columns are left. Not known is no.
+/// Whether few rows of long texts are left. Not known is no.
 fn spares(filter: &FilterExec) -> bool {
     let context = StatisticsContext::new();
     let of = |node: &dyn ExecutionPlan| context.compute(node, &StatisticsArgs::new()).ok();
     let (Some(before), Some(after)) = (of(filter.input().as_ref()), of(filter)) else { return false };
     let (Some(&all), Some(&left)) = (before.num_rows.get_value(), after.num_rows.get_value()) else { return false };
-    let Some((own, others)) = sizes(filter, &before) else { return false };
-    left <= all / FEW && own <= all.saturating_mul(LONG) && others >= own.saturating_mul(OTHERS)
+    let Some((own, texts)) = sizes(filter, &before) else { return false };
+    left <= all / FEW && own <= all.saturating_mul(LONG) && texts >= own.saturating_mul(TEXTS)
 }
 
-/// Bytes of the columns that a filter asks for, and of those that its scan gives besides.
+/// Bytes of the columns that a filter asks for, and of the texts that its scan gives besides.
 fn sizes(filter: &FilterExec, known: &Statistics) -> Option<(usize, usize)> {
     let asked = collect_columns(filter.predicate());
     let schema = filter.input().schema();
@@ -113,8 +115,12 @@ fn sizes(filter: &FilterExec, known: &Statistics) -> Option<(usize, usize)> {
     }
     let size = |of: &ColumnStatistics| of.byte_size.get_value().copied();
     let own = asked.iter().map(|column| size(known.column_statistics.get(column.index())?)).sum::<Option<usize>>()?;
-    let all = known.column_statistics.iter().map(|of| size(of).unwrap_or(0)).sum::<usize>();
-    Some((own, all.saturating_sub(own)))
+    let is_text = |kind: &DataType| kind.is_string() || kind.is_binary();
+    let others = schema.fields().iter().zip(&known.column_statistics).enumerate();
+    let texts = others.filter(|(index, (field, _))| {
+        is_text(field.data_type()) && !asked.iter().any(|column| column.index() == *index)
+    });
+    Some((own, texts.filter_map(|(_, (_, of))| size(of)).sum()))
 }
 
 #[cfg(test)]
@@ -147,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_rows_of_large_columns_are_decoded_late() {
+    async fn few_rows_of_long_texts_are_decoded_late() {
         let folder = tempfile::tempdir().unwrap();
         let [stock, ours] = sessions(folder.path()).await;
         for (sql, is_late) in [
@@ -157,6 +163,7 @@ mod tests {
             ("SELECT a, l FROM t WHERE a < 15000 ORDER BY a", false),
             ("SELECT count(*) FROM t WHERE t LIKE '%77'", false),
             ("SELECT a, b FROM t WHERE a IN (3, 500) ORDER BY a", false),
+            ("SELECT a, b FROM t WHERE t LIKE '%77' ORDER BY a", false),
             ("SELECT * FROM t WHERE upper(t) = 'X77' ORDER BY a", false),
             ("SELECT * FROM t WHERE m LIKE '%7m77' ORDER BY a", false),
             ("SELECT * FROM t WHERE n = [77] ORDER BY a", false),

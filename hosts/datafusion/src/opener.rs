@@ -10,18 +10,25 @@
 //! Rows may be deleted, as long as most are left: all are decoded then, and those that are left are
 //! taken out of each batch.
 //!
-//! Not here: row groups of which pages or most rows are left out, filters that are evaluated while
-//! decoding, limits, Bloom filters, times of 96 bits, row groups read for no column.
+//! A filter that is evaluated while decoding (`pushdown_filters`) has its columns decoded first, and
+//! those of the projection for the rows that it leaves. DataFusion's opener does so for a row group
+//! in one turn; here others have theirs in between.
 //!
-//! Cost: a row group's pruning, one decoder, and a copy of the rows of which some are deleted.
+//! Not here: row groups of which pages or most rows are left out, limits, Bloom filters, times of
+//! 96 bits, row groups read for no column, deleted rows beneath a filter.
+//!
+//! Cost: a row group's pruning, one decoder, and a copy of the rows of which some are deleted; with
+//! a filter a second decoder.
 
 mod of_file;
 mod rows_left;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{BooleanBufferBuilder, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
@@ -31,14 +38,17 @@ use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetS
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
-use futures::StreamExt;
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use pagecast::Relation;
 use parking_lot::Mutex;
 use parquet::DecodeResult;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use tokio::task::yield_now;
 
 use self::of_file::{Columns, OfFile};
 use self::rows_left::RowsLeft;
@@ -48,6 +58,9 @@ use crate::read_plan::{LeftWhole, filter_of_file};
 use crate::reader::ColumnBytes;
 use crate::row_groups::RowGroups;
 use crate::ticket::Ticket;
+
+/// How long a filter is evaluated without giving way.
+const TURN: Duration = Duration::from_millis(1);
 
 /// What opens the chunks of a partition.
 pub(crate) struct Opener {
@@ -74,13 +87,11 @@ impl Opener {
         reading: &Arc<Reading>,
     ) -> Result<Option<Self>> {
         let Some(source) = source.downcast_ref::<ParquetSource>() else { return Ok(None) };
-        let filter = source.filter();
         let options = source.table_parquet_options();
         let table = source.table_schema();
         let Some(projection) = source.projection().cloned() else { return Ok(None) };
         let by_rows = config.limit.is_some()
             || !table.virtual_columns().is_empty()
-            || filter.is_some() && options.global.pushdown_filters
             || options.crypto.file_decryption.is_some()
             || options.crypto.factory_id.is_some()
             || projection.expr_iter().any(|expr| asks_for_the_file(&expr));
@@ -111,9 +122,9 @@ impl Opener {
         let footer = self.host.footers.load(&relation).await?;
         let Some(row_group) = footer.row_groups().get(number) else { return Ok(None) };
         let Some(of_file) = self.of_file(&relation, file, &footer)? else { return Ok(None) };
-        let ranges = of_file.columns.ranges(row_group);
+        let (ranges, condition) = (of_file.columns.ranges(row_group), of_file.columns.condition.is_some());
         let is_planned = ticket.planned_whole().as_ref() == Some(&ranges);
-        if ranges.is_empty() || !is_planned || self.is_pruned_by_bloom(row_group) {
+        if ranges.is_empty() || !is_planned || self.is_pruned_by_bloom(row_group) || condition && !rows.are_all() {
             return Ok(None);
         }
         let left = match &of_file.filter {
@@ -127,30 +138,13 @@ impl Opener {
         // needs to stay for it.
         ticket.asked(&ranges);
         let data = of_file.bytes.read(&ranges, Some(&footer), ticket.scan()).await?;
-        let decoder = self.decoder(&of_file.columns, number, (ranges, data))?;
         left.count(of_file.bytes.file_metrics());
-        Ok(Some(self.rows(decoder, of_file, rows)))
-    }
-
-    /// Decodes a row group from the data of its ranges.
-    fn decoder(
-        &self,
-        columns: &Columns,
-        row_group: usize,
-        (ranges, data): (Vec<Range<u64>>, Vec<bytes::Bytes>),
-    ) -> Result<ParquetRecordBatchReader> {
-        let mut decoder = ParquetPushDecoderBuilder::new_with_metadata(columns.metadata.clone())
-            .with_projection(columns.mask.clone())
-            .with_row_groups(vec![row_group])
-            .with_batch_size(self.batch_size)
-            .build()?;
-        decoder.push_ranges(ranges, data)?;
-        match decoder.try_next_reader()? {
-            DecodeResult::Data(reader) => Ok(reader),
-            DecodeResult::NeedsData(_) | DecodeResult::Finished => {
-                Err(DataFusionError::Internal("a row group needs more than its columns' bytes".to_owned()))
-            }
+        let row_group = RowGroup { number, ranges, data, batch_size: self.batch_size };
+        if condition {
+            return Ok(Some(passing(row_group, of_file, Arc::clone(&self.output))));
         }
+        let decoder = row_group.decoder(&of_file.columns, &of_file.columns.mask, None)?;
+        Ok(Some(projected(decoder, of_file, rows, Arc::clone(&self.output))))
     }
 
     /// The same for one chunk of a file after the other, as long as the filter stays as it is.
@@ -165,7 +159,10 @@ impl Opener {
         if let Some(known) = last.as_ref().filter(|known| known.is(relation, file, &self.source)) {
             return Ok(Some(Arc::clone(known)));
         }
-        let columns = Columns::new(file, footer, &self.source, self.projection.clone(), self.adapters.as_ref());
+        let while_decoding = self.source.table_parquet_options().global.pushdown_filters;
+        let filter = self.source.filter().filter(|_| while_decoding).map(snapshot_physical_expr).transpose()?;
+        let exprs = (self.projection.clone(), filter);
+        let columns = Columns::new(file, footer, &self.source, exprs, self.adapters.as_ref());
         // What is wrong is said by DataFusion's opener.
         let Some(columns) = columns.ok().flatten() else { return Ok(None) };
         let filter = filter_of_file(&self.config, &self.source, file, footer)?;
@@ -184,21 +181,86 @@ impl Opener {
             && self.source.table_parquet_options().global.bloom_filter_on_read
             && row_group.columns().iter().any(|column| column.bloom_filter_offset().is_some())
     }
+}
 
-    fn rows(
+/// A row group that was read.
+struct RowGroup {
+    number: usize,
+    ranges: Vec<Range<u64>>,
+    data: Vec<bytes::Bytes>,
+    batch_size: usize,
+}
+
+impl RowGroup {
+    /// Decodes some columns, of all rows or of some.
+    fn decoder(
         &self,
-        decoder: ParquetRecordBatchReader,
-        of_file: Arc<OfFile>,
-        mut left: RowsLeft,
-    ) -> BoxStream<'static, Result<RecordBatch>> {
-        let output = Arc::clone(&self.output);
-        let mut project = move |batch| match left.take_out_of(&batch)? {
-            Some(batch) => of_file.columns.project(&batch, &output).map(Some),
-            None => Ok(None),
-        };
-        let batches = decoder.map(move |batch| Ok(batch?)).map(move |batch| batch.and_then(&mut project).transpose());
-        stream::iter(batches.flatten()).boxed()
+        columns: &Columns,
+        mask: &ProjectionMask,
+        rows: Option<RowSelection>,
+    ) -> Result<ParquetRecordBatchReader> {
+        let mut decoder = ParquetPushDecoderBuilder::new_with_metadata(columns.metadata.clone())
+            .with_projection(mask.clone())
+            .with_row_groups(vec![self.number])
+            .with_batch_size(self.batch_size);
+        if let Some(rows) = rows {
+            decoder = decoder.with_row_selection(rows);
+        }
+        let mut decoder = decoder.build()?;
+        decoder.push_ranges(self.ranges.clone(), self.data.clone())?;
+        match decoder.try_next_reader()? {
+            DecodeResult::Data(reader) => Ok(reader),
+            DecodeResult::NeedsData(_) | DecodeResult::Finished => {
+                Err(DataFusionError::Internal("a row group needs more than its columns' bytes".to_owned()))
+            }
+        }
     }
+}
+
+/// What a scan gives of a row group.
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+fn projected(
+    decoder: ParquetRecordBatchReader,
+    of_file: Arc<OfFile>,
+    mut left: RowsLeft,
+    output: SchemaRef,
+) -> Batches {
+    let mut project = move |batch| match left.take_out_of(&batch)? {
+        Some(batch) => of_file.columns.project(&batch, &output).map(Some),
+        None => Ok(None),
+    };
+    let batches = decoder.map(move |batch| Ok(batch?)).map(move |batch| batch.and_then(&mut project).transpose());
+    stream::iter(batches.flatten()).boxed()
+}
+
+/// The same of the rows that the filter leaves.
+fn passing(row_group: RowGroup, of_file: Arc<OfFile>, output: SchemaRef) -> Batches {
+    let passing = async move {
+        let columns = &of_file.columns;
+        let rows = rows_passing(&row_group, columns).await?;
+        if rows.count_set_bits() == 0 {
+            return Ok(stream::empty().boxed());
+        }
+        let decoder = row_group.decoder(columns, &columns.mask, Some(RowSelection::from_boolean_buffer(rows)))?;
+        Ok::<_, DataFusionError>(projected(decoder, of_file, RowsLeft::all(), output))
+    };
+    stream::once(passing).try_flatten().boxed()
+}
+
+/// Which rows of a row group the filter leaves. Others have their turn in between.
+async fn rows_passing(row_group: &RowGroup, columns: &Columns) -> Result<BooleanBuffer> {
+    let mut passing = BooleanBufferBuilder::new(0);
+    let Some(condition) = &columns.condition else { return Ok(passing.finish()) };
+    let mut begun = Instant::now();
+    for batch in row_group.decoder(columns, &condition.mask, None)? {
+        passing.append_buffer(&condition.leaves(&batch?)?);
+        if begun.elapsed() > TURN {
+            yield_now().await;
+            begun = Instant::now();
+        }
+    }
+    Ok(passing.finish())
 }
 
 /// Whether an expression tells of the file that a row is in: DataFusion's opener answers it.

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileSource, ParquetSource};
-use datafusion::physical_expr::PhysicalExprSimplifier;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprSimplifier};
 use datafusion::physical_expr_adapter::{PhysicalExprAdapterFactory, replace_columns_with_literals};
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use pagecast::{Relation, RelationId};
@@ -69,6 +71,24 @@ pub(super) struct Columns {
     /// Those that are decoded.
     pub(super) mask: ProjectionMask,
     projector: Projector,
+    /// Of which rows they are decoded, if not of all.
+    pub(super) condition: Option<Condition>,
+}
+
+/// A filter that is evaluated before other columns are decoded.
+pub(super) struct Condition {
+    /// The columns that it asks for.
+    pub(super) mask: ProjectionMask,
+    filter: Arc<dyn PhysicalExpr>,
+}
+
+impl Condition {
+    /// Which rows of its decoded columns it leaves.
+    pub(super) fn leaves(&self, decoded: &RecordBatch) -> Result<BooleanBuffer> {
+        let passed = self.filter.evaluate(decoded)?.into_array(decoded.num_rows())?;
+        let passed = as_boolean_array(&passed)?;
+        Ok(passed.nulls().map_or_else(|| passed.values().clone(), |known| passed.values() & known.inner()))
+    }
 }
 
 impl Columns {
@@ -77,7 +97,7 @@ impl Columns {
         file: &PartitionedFile,
         footer: &Arc<ParquetMetaData>,
         source: &ParquetSource,
-        projection: ProjectionExprs,
+        (projection, filter): (ProjectionExprs, Option<Arc<dyn PhysicalExpr>>),
         adapters: &dyn PhysicalExprAdapterFactory,
     ) -> Result<Option<Self>> {
         let table = source.table_schema();
@@ -90,23 +110,35 @@ impl Columns {
         let values: HashMap<_, _> = names.zip(file.partition_values.iter().cloned()).collect();
         let adapter = adapters.create(Arc::clone(table.file_schema()), Arc::clone(&physical))?;
         let simplifier = PhysicalExprSimplifier::new(&physical);
-        let projection = projection.try_map_exprs(|expr| {
-            simplifier.simplify(adapter.rewrite(replace_columns_with_literals(expr, &values)?)?)
-        })?;
-        let columns = projection.expr_iter().flat_map(|expr| collect_columns(&expr));
-        let mut roots: Vec<_> = columns.map(|column| column.index()).collect();
-        roots.sort_unstable();
-        roots.dedup();
-        let decoded = Arc::new(physical.project(&roots)?);
+        let adapt = |expr| simplifier.simplify(adapter.rewrite(replace_columns_with_literals(expr, &values)?)?);
+        let roots = |exprs: &mut dyn Iterator<Item = Arc<dyn PhysicalExpr>>| {
+            let columns = exprs.flat_map(|expr| collect_columns(&expr));
+            let mut roots: Vec<_> = columns.map(|column| column.index()).collect();
+            roots.sort_unstable();
+            roots.dedup();
+            roots
+        };
+        let projection = projection.try_map_exprs(adapt)?;
+        let of_projection = roots(&mut projection.expr_iter());
+        let decoded = Arc::new(physical.project(&of_projection)?);
         let projection = projection.try_map_exprs(|expr| reassign_expr_columns(expr, &decoded))?;
         let projector = projection.make_projector(&decoded)?;
-        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots);
-        Ok(Some(Self { metadata, mask, projector }))
+        let mask = |roots| ProjectionMask::roots(metadata.parquet_schema(), roots);
+        let condition = filter.map(|filter| {
+            let filter = adapt(filter)?;
+            let roots = roots(&mut std::iter::once(Arc::clone(&filter)));
+            let filter = reassign_expr_columns(filter, &physical.project(&roots)?)?;
+            Ok::<_, DataFusionError>(Condition { mask: mask(roots), filter })
+        });
+        let (mask, condition) = (mask(of_projection), condition.transpose()?);
+        Ok(Some(Self { metadata, mask, projector, condition }))
     }
 
     /// The bytes of all leaves of the columns, in the order of the file.
     pub(super) fn ranges(&self, row_group: &RowGroupMetaData) -> Vec<Range<u64>> {
-        let leaves = row_group.columns().iter().enumerate().filter(|&(leaf, _)| self.mask.leaf_included(leaf));
+        let of_filter = |leaf| self.condition.as_ref().is_some_and(|condition| condition.mask.leaf_included(leaf));
+        let is_read = |leaf| self.mask.leaf_included(leaf) || of_filter(leaf);
+        let leaves = row_group.columns().iter().enumerate().filter(|&(leaf, _)| is_read(leaf));
         let mut ranges: Vec<_> = leaves
             .map(|(_, column)| {
                 let (start, len) = column.byte_range();

@@ -18,6 +18,10 @@ impl RowsLeft {
         Self { mask: None, at: 0 }
     }
 
+    pub(super) fn are_all(&self) -> bool {
+        self.mask.is_none()
+    }
+
     /// Nothing if fewer than half are left: then it is cheaper not to decode the others.
     pub(super) fn most(rows: &RowSelection) -> Option<Self> {
         let mask = rows.as_mask()?;
