@@ -273,7 +273,7 @@ class Kind:
 
 
 KINDS = {
-    "delivery": Kind("delivery.json", delivery, "make bench-delivery"),
+    "delivery": Kind("delivery*.json", delivery, "make bench-delivery"),
     "dashboards": Kind("dashboards*.json", dashboards, "make bench-dashboards"),
     "objects": Kind("objects.json", objects, "make bench-objects"),
     "sql": Kind("sql*.json", sql, "make bench-sql"),

@@ -56,14 +56,18 @@ def main_job(document: Document, files: list[Kept]) -> None:
         rows.append(([file for file, _ in of], [
             str(streams), delivery, "" if delivery == "none" else f"`{policy}`", runs(of),
             mean([row["bytes_read"] / MIB for _, row in of]), share("bytes_read"),
-            mean(belady) if belady else "", mean([row["wall_s"] for _, row in of]), share("wall_s"),
-            processors_busy([row for _, row in of])]))
+            mean(belady) if belady else "", seconds_and_busy([row for _, row in of]), share("wall_s")]))
     document.table(
         "SQL on Parquet", "TPC-H lineitem through a pool of 30 % of what the queries touch, on "
         "declared storage. Means over the runs, ± standard error; *stock* is DataFusion's own "
         "delivery with clock. *Belady* is the optimum on the same requests.",
-        ["streams", "delivery", "policy", "runs", "MiB read", "of stock", "Belady", "s", "of stock", "processors busy"],
+        ["streams", "delivery", "policy", "runs", "MiB read", "of stock", "Belady", "s", "of stock"],
         rows)
+
+
+def seconds_and_busy(rows: list[Row]) -> str:
+    busy = processors_busy(rows)
+    return mean([row["wall_s"] for row in rows]) + (f"/{busy}" if busy else "")
 
 
 def processors_busy(rows: list[Row]) -> str:
@@ -102,9 +106,8 @@ def deliveries(document: Document, files: list[Kept]) -> None:
             for (sf, busy, streams), of in sorted(grid.items())]
     document.table(
         "SQL on Parquet: delivery out of order", "Lineitem, delivered out of order with `pbm`, over "
-        "stock delivery with clock: bytes read / time / slowest query, medians over seeds; then processors "
-        "busy. The darker, the more bytes: ░ to half of stock's, ▒ to 0.90, ▓ to all, █ beyond. "
-        "Losses are bold.",
+        "stock delivery with clock: bytes read / time / slowest query, medians over seeds; processors "
+        "busy. Bytes: ░ to half of stock's, ▒ to 0.90, ▓ to all, █ beyond. Losses are bold.",
         ["scale", "streams", "loops beside", *(f"pool {pool:g} %" for pool in pools)], rows)
 
 
@@ -270,20 +273,21 @@ def peers(document: Document, files: list[Kept]) -> None:
             of, own = ours.get((row["device"], row["streams"]), {}), row["engine"] == "pagecast"
             head = [row["device"].removesuffix(" MB/s").replace("no limit", "unlimited"), f"{row['streams']}×{row['queries']}", row["engine"]]
             if "failed" in row:
-                rows.append(([file], [*head, row["failed"], *[""] * 7]))
+                rows.append(([file], [*head, row["failed"], *[""] * 6]))
                 continue
             beside = "" if own or "wall_s" not in of else f"{of['wall_s'] / row['wall_s']:.2f}"
             # Where there are no control groups, these two are not known.
             read = "" if row["device_bytes"] is None else f"{row['device_bytes'] / MIB:.0f}"
             processor = "" if row["cpu_s"] is None else f"{row['cpu_s']:.1f}"
             busy = processors_busy([row])
-            rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor, busy, f"{row['mean_latency_s']:.1f}",
+            processor += f"/{busy}" if busy else ""
+            rows.append(([file], [*head, read, f"{row['wall_s']:.1f}", beside, processor, f"{row['mean_latency_s']:.1f}",
                                   f"{row['max_latency_s']:.1f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
         "caches, a limit for memory with cached files; medians. Rows are equal. *Ours* is pagecast's "
         "time over the engine's.",
-        ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s", "processors busy", "mean answer", "worst",
+        ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s/busy", "mean answer", "worst",
          "peak MiB"], rows)
 
 

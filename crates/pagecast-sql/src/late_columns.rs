@@ -5,9 +5,9 @@
 //! and decodes of the others what is left (late materialization; Abadi, Myers, DeWitt and Madden,
 //! "Materialization Strategies in a Column-Oriented DBMS", ICDE 2007). It does so for all filters
 //! or for none (`datafusion.execution.parquet.pushdown_filters`), since it costs more where many
-//! rows pass, or where others are numbers: to leave these out takes as long as to decode them. Here
-//! each scan is asked for: by the sizes of texts that its files tell, and by what DataFusion guesses
-//! that the filter leaves.
+//! rows pass, or where others are numbers: to leave these out takes as long as to decode them.
+//! Here each scan is asked for: by the sizes of texts that its files tell, and by what DataFusion
+//! guesses that the filter leaves.
 //!
 //! What is read stays the same. Only filters of cheap kinds go down, over values that are short:
 //! whoever watches functions over long values does so in nodes.

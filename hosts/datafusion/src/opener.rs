@@ -10,9 +10,9 @@
 //! Rows may be deleted, as long as most are left: all are decoded then, and those that are left are
 //! taken out of each batch.
 //!
-//! A filter that is evaluated while decoding (`pushdown_filters`) has its columns decoded first, and
-//! those of the projection for the rows that it leaves. DataFusion's opener does so for a row group
-//! in one turn; here others have theirs in between.
+//! A filter that is evaluated while decoding (`pushdown_filters`) has its columns decoded first,
+//! and those of the projection for the rows that it leaves. DataFusion's opener does so for a row
+//! group in one turn; here others have theirs in between.
 //!
 //! Not here: row groups of which pages or most rows are left out, limits, Bloom filters, times of
 //! 96 bits, row groups read for no column, deleted rows beneath a filter.
