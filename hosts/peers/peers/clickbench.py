@@ -112,7 +112,7 @@ def _served(command: Path, data: Path, memory: int, job: dict) -> dict:
             told = ask(connect, job)
             if process.poll() is not None:
                 return {**told, "rc": process.returncode, "failed": doors.failure(process, wrong)}
-            return {"rc": 0, **told, "cpu_s": round(_processor(limits) - before, 3), "peak_rss_bytes": doors.peak(process.pid)}
+            return {"rc": 0, **told, "cpu_s": round(_processor(limits) - before, 3), "peak_rss_bytes": runs.peak(process.pid)}
     except doors.Closed as problem:
         return {"rc": -1, "failed": str(problem)}
 

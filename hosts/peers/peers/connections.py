@@ -9,13 +9,13 @@ import collections
 import itertools
 import json
 import random
-import resource
 import sys
 import threading
 import time
 from collections.abc import Callable
 
 from peers.hits_queries import queries
+from peers.runs import peak
 
 # Gives the rows of a statement.
 Ask = Callable[[str], list[tuple]]
@@ -78,7 +78,7 @@ def main() -> None:
     print("ready", flush=True)
     sys.stdin.readline()
     told = ask(connect, job)
-    print(json.dumps({**told, "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}), flush=True)
+    print(json.dumps({**told, "peak_rss_bytes": peak()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -52,12 +52,6 @@ def failure(process: subprocess.Popen, wrong: TextIO) -> str:
     return "ended by the kernel" if code == -9 else wrong.read().strip()[-300:] or f"ended with {code}"
 
 
-def peak(process: int) -> int:
-    """Bytes that a process had resident at most."""
-    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-    return int(lines["VmHWM"].split()[0]) << 10
-
-
 @contextlib.contextmanager
 def store(folder: Path) -> Iterator[str]:
     """Where an S3 server is whose buckets are the folders in `folder`."""

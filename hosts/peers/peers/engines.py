@@ -8,13 +8,14 @@ the engine does not count.
 import hashlib
 import importlib.metadata
 import json
-import resource
 import sys
 import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+
+from peers.runs import peak
 
 # Runs a statement, and gives what Arrow can read its rows from.
 Run = Callable[[str], object]
@@ -107,8 +108,7 @@ def run_streams(of_stream: Callable[[], Run], streams: list[list[str]]) -> dict:
     for thread in threads:
         thread.join()
     wall = time.monotonic() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    return {"wall_s": round(wall, 3), "peak_bytes": peak, "written_bytes": _written() - written, "queries": queries, "errors": errors}
+    return {"wall_s": round(wall, 3), "peak_bytes": peak(), "written_bytes": _written() - written, "queries": queries, "errors": errors}
 
 
 def _written() -> int:

@@ -90,7 +90,7 @@ def _served(command: Path, data: Path, memory: int, streams: list[list[str]]) ->
             return {"rc": process.returncode, "failed": doors.failure(process, wrong)}
         read_now, cpu_now = _counts(limits)
         # What it spills cannot be told from what it sends.
-        run = {"wall_s": figures["wall_s"], "cpu_s": round(cpu_now - cpu, 3), "peak_rss_bytes": doors.peak(process.pid), "idle_rss_bytes": idle,
+        run = {"wall_s": figures["wall_s"], "cpu_s": round(cpu_now - cpu, 3), "peak_rss_bytes": runs.peak(process.pid), "idle_rss_bytes": idle,
                "bytes_read": read_now - read}
         return {**run, **_outcome(figures)}
 

@@ -30,6 +30,13 @@ def engine(command: list, data: Path, memory: int, rate: int = NO_LIMIT, stderr:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def peak(process: int | str = "self") -> int:
+    """Bytes that a process had resident at most, since it became this program: what the system
+    counts of its usage begins with those of whoever started it."""
+    lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) << 10
+
+
 def write(report: dict, path: Path) -> None:
     """Writes the report, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)

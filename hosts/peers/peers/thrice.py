@@ -6,7 +6,6 @@ ends, so that those before the end of the process are known. An error is the las
 """
 
 import json
-import resource
 import sys
 import time
 
@@ -14,6 +13,7 @@ import pyarrow
 
 from peers.engines import ENGINES, Run
 from peers.hits_queries import queries
+from peers.runs import peak
 
 
 def rows_of(run: Run, statement: str) -> list[tuple]:
@@ -34,8 +34,7 @@ def main() -> None:
         except Exception as problem:
             return print(json.dumps({"failed": f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"}), flush=True)
         ended = {"wall_s": round(time.monotonic() - began, 4), "cpu_s": round(time.process_time() - processor, 4)}
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        print(json.dumps({**ended, "peak_rss_bytes": peak, "digest": query.digest(rows)}), flush=True)
+        print(json.dumps({**ended, "peak_rss_bytes": peak(), "digest": query.digest(rows)}), flush=True)
 
 
 if __name__ == "__main__":
