@@ -128,21 +128,13 @@ bench-peers)
     PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers --data "$cache/data/peers" \
         --program "$CARGO_TARGET_DIR/release/pagecast-peers" "${@:2}"
     ;;
-bench-memory)
+bench-memory | bench-clickbench)
     build_sql --release
     cargo build --release --locked -p pagecast-cli --features flight
     venv_of python-memory pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
     "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
-    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.memory --data "$cache/data/memory" \
-        --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"
-    ;;
-bench-clickbench)
-    build_sql --release
-    cargo build --release --locked -p pagecast-cli --features flight
-    venv_of python-memory pyarrow duckdb==2.0.1 datafusion==55.0.0 'psycopg[binary]' || exit 0
-    "$venv/bin/pip" install --quiet --no-index --force-reinstall --no-deps "$wheel_of_sql"
-    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m peers.clickbench --data "$cache/data/clickbench" \
-        --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"
+    PYTHONPATH=hosts/postgres:hosts/peers "$venv/bin/python" -m "peers.${what#bench-}" \
+        --data "$cache/data/${what#bench-}" --pagecast "$CARGO_TARGET_DIR/release/pagecast" "${@:2}"
     ;;
 *) echo "usage: $0 wheel|test|bench|wheel-sql|test-sql|bench-sql|bench-peers|bench-memory|bench-clickbench" >&2; exit 2 ;;
 esac

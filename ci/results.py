@@ -105,8 +105,8 @@ def deliveries(document: Document, files: list[Kept]) -> None:
     rows = [(files, [f"{sf:g}", str(streams), str(busy), *(cell(of.get(pool, [])) for pool in pools)])
             for (sf, busy, streams), of in sorted(grid.items())]
     document.table(
-        "SQL on Parquet: delivery out of order", "Lineitem, delivered out of order with `pbm`, over "
-        "stock delivery with clock: bytes read / time / slowest query, medians over seeds; processors "
+        "SQL on Parquet: delivery out of order", "Lineitem, out of order with `pbm` over "
+        "stock with clock: bytes read / time / slowest query, medians over seeds; processors "
         "busy. Bytes: ░ to half of stock's, ▒ to 0.90, ▓ to all, █ beyond. Losses are bold.",
         ["scale", "streams", "loops beside", *(f"pool {pool:g} %" for pool in pools)], rows)
 
@@ -285,7 +285,7 @@ def peers(document: Document, files: list[Kept]) -> None:
                                   f"{row['max_latency_s']:.1f}", f"{row['peak_rss_bytes'] / MIB:.0f}"]))
     document.table(
         "SQL on Parquet, beside other engines", "Six reports over TPC-H's lineitem and orders, cold "
-        "caches, a limit for memory with cached files; medians. Rows are equal. *Ours* is pagecast's "
+        "caches, a limit for memory with cached files; medians. Rows are equal. *Ours*: pagecast's "
         "time over the engine's.",
         ["MB/s", "streams", "engine", "MiB read", "s", "ours", "processor s/busy", "mean answer", "worst",
          "peak MiB"], rows)
@@ -423,7 +423,7 @@ def document(files: dict[str, list[Kept]]) -> str:
                                ("tuples", "Buffers of tuples", tuple_buffers)):
         if files[kind]:
             write(made, files[kind])
-        elif kind != "clickbench":
+        else:
             made.missing(title, KINDS[kind].command)
     return made.text()
 
