@@ -23,30 +23,33 @@ const OF_ROW: usize = 20;
 /// What a text or a list is taken to have, where nothing is known of it.
 const OF_TEXT: usize = 32;
 
-/// Bytes that a node is expected to keep, if it keeps rows and is known to have some.
-pub(crate) fn kept(node: &dyn ExecutionPlan) -> Option<usize> {
+/// Bytes that a node is expected to keep, if it keeps rows and is known to have some. The `context`
+/// is one for a plan, in which joins share what they stand on.
+pub(crate) fn kept(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Option<usize> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-        return bytes(join.left().as_ref(), OF_ROW);
+        return bytes(join.left().as_ref(), OF_ROW, context);
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
-        return bytes(join.left().as_ref(), 0);
+        return bytes(join.left().as_ref(), 0, context);
     }
     if let Some(join) = node.downcast_ref::<CrossJoinExec>() {
-        return bytes(join.left().as_ref(), 0);
+        return bytes(join.left().as_ref(), 0, context);
     }
     if let Some(sort) = node.downcast_ref::<SortExec>() {
-        let (rows, of_row) = rows(sort.input().as_ref())?;
+        let (rows, of_row) = rows(sort.input().as_ref(), context)?;
         return Some(rows.min(sort.fetch().unwrap_or(usize::MAX)).saturating_mul(of_row));
     }
     // Of its groups no number is known but where DataFusion guesses one.
     let groups = node.downcast_ref::<AggregateExec>()?;
-    if groups.group_expr().is_empty() { None } else { bytes(node, OF_ROW) }
+    if groups.group_expr().is_empty() { None } else { bytes(node, OF_ROW, context) }
 }
 
 /// Whether a hash join of the plan would have a table that does not fit, even by itself.
 pub(crate) fn has_join_beyond(plan: &Arc<dyn ExecutionPlan>, runtime: &RuntimeEnv) -> Result<bool> {
     let Some(most) = limit(runtime) else { return Ok(false) };
-    plan.exists(|node| Ok(node.is::<HashJoinExec>() && kept(node.as_ref()).is_some_and(|bytes| bytes > most)))
+    let context = StatisticsContext::new();
+    let is_beyond = |node: &Arc<dyn ExecutionPlan>| kept(node.as_ref(), &context).is_some_and(|bytes| bytes > most);
+    plan.exists(|node| Ok(node.is::<HashJoinExec>() && is_beyond(node)))
 }
 
 /// Bytes that operators may have.
@@ -58,14 +61,14 @@ pub(crate) fn limit(runtime: &RuntimeEnv) -> Option<usize> {
 }
 
 /// Bytes of a node's rows, of which each takes so many more.
-fn bytes(node: &dyn ExecutionPlan, more: usize) -> Option<usize> {
-    let (rows, of_row) = rows(node)?;
+fn bytes(node: &dyn ExecutionPlan, more: usize, context: &StatisticsContext) -> Option<usize> {
+    let (rows, of_row) = rows(node, context)?;
     Some(rows.saturating_mul(of_row + more))
 }
 
 /// How many rows a node gives, and how many bytes one has.
-fn rows(node: &dyn ExecutionPlan) -> Option<(usize, usize)> {
-    let known = StatisticsContext::new().compute(node, &StatisticsArgs::new()).ok()?;
+fn rows(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Option<(usize, usize)> {
+    let known = context.compute(node, &StatisticsArgs::new()).ok()?;
     let rows = *known.num_rows.get_value()?;
     let all = known.total_byte_size.get_value().map(|&all| all / rows.max(1));
     Some((rows, all.unwrap_or_default().max(width(&node.schema()))))

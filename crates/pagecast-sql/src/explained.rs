@@ -12,6 +12,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::memory_pool::human_readable_size;
 use datafusion::logical_expr::{Explain, PlanType, StringifiedPlan};
 use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::statistics::StatisticsContext;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde_json::{Value, json};
 
@@ -65,7 +66,8 @@ fn in_lines(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String
     if lines.len() != nodes.len() {
         return text.to_owned();
     }
-    let said = lines.iter().zip(nodes).map(|(line, node)| match (kept(node), spared(node)) {
+    let context = StatisticsContext::new();
+    let said = lines.iter().zip(nodes).map(|(line, node)| match (kept(node, &context), spared(node, &context)) {
         (Some(bytes), _) => format!("{line}, keeps {}\n", told(bytes, most)),
         (None, Some(bytes)) => format!("{line}, goes to disk where a table keeps {}\n", told(bytes, most)),
         (None, None) => format!("{line}\n"),
@@ -74,8 +76,8 @@ fn in_lines(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String
 }
 
 /// Bytes that a join which goes to disk would keep.
-fn spared(node: &dyn ExecutionPlan) -> Option<usize> {
-    join_of(node).and_then(|join| kept(join))
+fn spared(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Option<usize> {
+    join_of(node).and_then(|join| kept(join, context))
 }
 
 fn told(bytes: usize, most: Option<usize>) -> String {
@@ -85,17 +87,17 @@ fn told(bytes: usize, most: Option<usize>) -> String {
 
 /// The same in JSON.
 fn in_json(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String {
-    fn say(shown: &mut Value, node: &dyn ExecutionPlan, most: Option<usize>) {
-        for (name, bytes) in [("Kept Bytes", kept(node)), ("Table Bytes Spared", spared(node))] {
+    fn say(shown: &mut Value, node: &dyn ExecutionPlan, most: Option<usize>, context: &StatisticsContext) {
+        for (name, bytes) in [("Kept Bytes", kept(node, context)), ("Table Bytes Spared", spared(node, context))] {
             if let Some(bytes) = bytes {
                 shown[name] = json!(bytes);
                 shown["Most Bytes"] = json!(most);
             }
         }
         let shown = shown["Plans"].as_array_mut().into_iter().flatten();
-        shown.zip(node.children()).for_each(|(shown, child)| say(shown, child.as_ref(), most));
+        shown.zip(node.children()).for_each(|(shown, child)| say(shown, child.as_ref(), most, context));
     }
     let Ok(mut plan) = serde_json::from_str::<Value>(text) else { return text.to_owned() };
-    say(&mut plan[0]["Plan"], runs, most);
+    say(&mut plan[0]["Plan"], runs, most, &StatisticsContext::new());
     format!("{plan:#}")
 }
