@@ -8,7 +8,7 @@
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -27,6 +27,9 @@ const LARGE_PAGES: Option<(Advice, Advice)> = Some((Advice::LinuxHugepage, Advic
 #[cfg(not(target_os = "linux"))]
 const LARGE_PAGES: Option<(Advice, Advice)> = None;
 
+/// With fewer short pages large ones stay.
+const MANY: u32 = 64;
+
 /// Memory for `frames` pages, each aligned to 4096 bytes, zero at first and taken from the system
 /// when first touched.
 pub(crate) struct FrameMemory {
@@ -34,8 +37,12 @@ pub(crate) struct FrameMemory {
     bytes: usize,
     page_size: usize,
     frames: u32,
-    /// Until memory is given back for the first time.
+    /// Until memory is given back for the first time, or most pages leave most of their frames
+    /// empty.
     in_large_pages: AtomicBool,
+    /// Pages that were loaded meanwhile, and those of them that filled half a frame or less.
+    loaded: AtomicU32,
+    short: AtomicU32,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
@@ -57,7 +64,8 @@ impl FrameMemory {
         let base = unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }?;
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(too_large)?;
         let in_large_pages = AtomicBool::new(LARGE_PAGES.is_some());
-        let memory = Self { base, bytes, page_size, frames, in_large_pages };
+        let (loaded, short) = (AtomicU32::new(0), AtomicU32::new(0));
+        let memory = Self { base, bytes, page_size, frames, in_large_pages, loaded, short };
         // Readers come to pages all over the memory: with few large entries the processor knows
         // where they all are.
         memory.advise_all(LARGE_PAGES.map(|(wanted, _)| wanted));
@@ -88,16 +96,36 @@ impl FrameMemory {
     /// Gives a frame's memory back to the system; when it is touched next it reads as zero.
     pub(crate) fn give_back(&self, owned: &mut Owned) {
         // A kernel that tidies up would make a large page out of what is left around the gap, and
-        // fill it. Relaxed: once too often does no harm.
-        if self.in_large_pages.load(Relaxed) {
-            self.in_large_pages.store(false, Relaxed);
-            self.advise_all(LARGE_PAGES.map(|(_, unwanted)| unwanted));
-        }
+        // fill it.
+        self.end_large_pages();
         let page = self.page(owned.index());
         // Where the system's pages are larger than 4096 bytes it may refuse, and keeps the memory.
         // SAFETY: within the mapping, which stays mapped and initialised (to zero). `owned` is the
         // frame's only token and is borrowed mutably: nobody has a slice of it.
         let _ = unsafe { madvise(page.as_ptr().cast(), self.page_size, GIVE_BACK) };
+    }
+
+    /// A page of `len` bytes was loaded. The files of some tables are much smaller than a frame: in
+    /// large pages each takes a whole one.
+    pub(crate) fn note_load(&self, len: u32) {
+        if !self.in_large_pages.load(Relaxed) {
+            return;
+        }
+        let loaded = self.loaded.fetch_add(1, Relaxed);
+        if len as usize <= self.page_size / 2 {
+            let short = self.short.fetch_add(1, Relaxed);
+            if short >= MANY && short >= loaded / 2 {
+                self.end_large_pages();
+            }
+        }
+    }
+
+    fn end_large_pages(&self) {
+        // Relaxed: once too often does no harm.
+        if self.in_large_pages.load(Relaxed) {
+            self.in_large_pages.store(false, Relaxed);
+            self.advise_all(LARGE_PAGES.map(|(_, unwanted)| unwanted));
+        }
     }
 
     #[inline]
@@ -199,5 +227,27 @@ impl Drop for FrameMemory {
         // SAFETY: the mapping is ours, and every slice of it borrowed this value. A refusal would
         // leak memory only.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(all(test, not(pagecast_shuttle)))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn small_files_are_not_kept_in_large_pages() {
+        let large = |lens: &[u32]| {
+            let memory = FrameMemory::new(1024, 1 << 16).unwrap();
+            lens.iter().for_each(|&len| memory.note_load(len));
+            memory.in_large_pages.load(Relaxed)
+        };
+        if LARGE_PAGES.is_none() {
+            return assert!(!large(&[]));
+        }
+        let (whole, short) = (vec![1 << 16; 200], vec![3000; 70]);
+        assert!(large(&short[..64]), "too few to say");
+        assert!(!large(&short));
+        assert!(large(&[whole, short].concat()), "the last pages of larger files");
     }
 }

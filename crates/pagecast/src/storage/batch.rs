@@ -128,7 +128,10 @@ impl<B: Buffers> Reading<B> {
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         let end = self.left.min(wanted as u64) as usize;
         let start = self.progress.next(end, self.alignment)?;
-        let transfer = Transfer::Read(part(pieces, start, self.max_bytes));
+        // A direct read that goes on behind the end of its file has the rest filled with zeros, and
+        // so takes memory for a whole frame where a small file needs a part of one.
+        let rest = (end - start).next_multiple_of(self.alignment);
+        let transfer = Transfer::Read(part(pieces, start, self.max_bytes.min(rest)));
         Some(Request { offset: self.offset + start as u64, transfer })
     }
 

@@ -170,6 +170,7 @@ fn readings_go_on_to_the_end_however_long() {
     for Backend { name, device, path, .. } in backends(&content) {
         let file = device.open(&path).unwrap();
         let (mut all, mut some) = (Aligned::new(content.len().next_multiple_of(PAGE)), Aligned::new(3 * PAGE));
+        some.bytes()[2 * PAGE..].fill(7);
         let mut bufs = [[IoSliceMut::new(all.bytes())], [IoSliceMut::new(some.bytes())]];
         let [a, b] = &mut bufs;
         let storage = file.as_ref();
@@ -180,6 +181,7 @@ fn readings_go_on_to_the_end_however_long() {
         assert_eq!(read, [content.len(), PAGE + 77], "{name}");
         assert!(all.bytes()[..content.len()] == content, "{name}");
         assert!(some.bytes()[..PAGE + 77] == content[2 * MAX_REQUEST + 4 * PAGE..], "{name}");
+        assert!(some.bytes()[2 * PAGE..] == [7; PAGE], "{name}: behind the end of the file");
     }
 }
 
