@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `bins` | `date_bin` is NULL and `date_trunc` fails before 1678 and after 2261 |
 //! | `casts` | a CAST has the order and the bounds of what is cast; a filter by one makes that a constant |
+//! | `cross_joins` | planning takes the cube of the number of joins |
 //! | `extremes` | `min` of infinities in a group is the greatest finite number |
 //! | `float_keys` | a join by floats leaves out -0 where the other side has 0 |
 //! | `floats` | NaN has a sign; -0 is before 0, and another value in sets of literals, CASE and DISTINCT |
@@ -36,6 +37,7 @@
 mod around;
 mod bins;
 mod casts;
+mod cross_joins;
 mod extremes;
 mod fence;
 mod float_keys;
@@ -123,8 +125,10 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
 
 /// A rule, kept from what it does wrong.
 fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    let own_equality = || Arc::new(null_keys::OwnEquality(Arc::clone(rule)));
     match rule.name() {
-        name if null_keys::OwnEquality::OVER.contains(&name) => Arc::new(null_keys::OwnEquality(Arc::clone(rule))),
+        cross_joins::OnlyWithoutKeys::OVER => Arc::new(cross_joins::OnlyWithoutKeys(own_equality())),
+        name if null_keys::OwnEquality::OVER.contains(&name) => own_equality(),
         _ => Arc::clone(rule),
     }
 }
