@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use datafusion::common::{DataFusionError, TableReference};
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 use pagecast::storage::without_secrets;
-use pagecast_datafusion::{check_footer, is_encrypted};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use pagecast_datafusion::{is_encrypted, read_footer};
+use parquet::file::metadata::PageIndexPolicy;
 
 use crate::formats::Format;
 use crate::keys::{Numbers, is_hidden, key_of, keys};
@@ -204,7 +206,7 @@ impl Candidate {
 impl Table {
     fn of(name: String, path: PathBuf, format: Format, files: Vec<PathBuf>) -> anyhow::Result<Self> {
         if format == Format::Parquet {
-            files.iter().try_for_each(|file| footer(file).map(drop))?;
+            files.iter().try_for_each(|file| check_footer(file))?;
         }
         files.iter().try_for_each(|file| format.check_names(file))?;
         let (keys, url, is_file) = (keys(&path, &files)?, url(&path), path.is_file());
@@ -399,16 +401,19 @@ pub(crate) fn encoded(path: &[u8]) -> String {
     url
 }
 
-/// Reads the footer, and checks that the data it speaks of lies inside the file.
-fn footer(path: &Path) -> anyhow::Result<ParquetMetaData> {
-    let check = || -> anyhow::Result<ParquetMetaData> {
+/// Fails unless a file has a footer, and the data that it speaks of.
+fn check_footer(path: &Path) -> anyhow::Result<()> {
+    let check = || -> anyhow::Result<()> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
+        let read = |range: Range<u64>| {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            file.read_exact_at(&mut bytes, range.start)?;
+            Ok(bytes.into())
+        };
         // The decoder believes what it reads, and may panic over nonsense.
-        let parse = AssertUnwindSafe(|| ParquetMetaDataReader::new().parse_and_finish(&file));
-        let footer = panic::catch_unwind(parse).map_err(|_| anyhow!("its footer makes no sense"))??;
-        check_footer(&footer, length)?;
-        Ok(footer)
+        let parse = AssertUnwindSafe(|| read_footer(length, PageIndexPolicy::Skip, read, anyhow::Error::new));
+        panic::catch_unwind(parse).map_err(|_| anyhow!("its footer makes no sense"))?.map(drop)
     };
     check().map_err(|error| match error.downcast_ref().is_some_and(is_encrypted) {
         true => anyhow!("{} is encrypted: pagecast reads no encrypted Parquet files", path.display()),

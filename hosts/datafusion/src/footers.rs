@@ -3,14 +3,17 @@
 //! Every execution of every query needs them before it can say what it will read. In the pool they
 //! would be the first pages to be pushed out by the scans they describe. Those of objects come
 //! through it all the same where queries are planned: DataFusion reads them, too, and the second of
-//! the two asks for nothing. Where nobody plans, their pages would only take frames. What a footer
-//! says and does not promise is taken out when it is loaded.
+//! the two asks for nothing. Where nobody plans, their pages would only take frames. So do those of
+//! files of one page, whose rows are asked for next: one request for a small file in place of two.
+//! What a footer says and does not promise is taken out when it is loaded.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
+use bytes::Bytes;
 use pagecast::{Pool, Relation, RelationId};
 use parking_lot::Mutex;
 use parquet::DecodeResult;
@@ -216,33 +219,46 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
         }
         HostError::Footer { path, source: Arc::new(error) }
     };
-    let mut decoder = ParquetMetaDataPushDecoder::try_new(relation.len())
-        .map_err(not_parquet)?
-        .with_page_index_policy(PageIndexPolicy::Optional);
+    let through_pool = relation.pages() == 1 || (pooled && relation.storage().compares_reads());
     let mut bytes = 0;
-    let tail = relation.len().saturating_sub(TAIL)..relation.len();
+    let read = |range: Range<u64>| match through_pool {
+        true => Ok(relation.read_blocking(&[range], None)?.data.concat().into()),
+        false => {
+            bytes += range.end - range.start;
+            Ok(relation.read_uncached_blocking(range)?.into())
+        }
+    };
+    let footer = read_footer(relation.len(), PageIndexPolicy::Optional, read, not_parquet)?;
+    Ok((pagecast_corrections::footer::read(footer).map_err(not_parquet)?, bytes))
+}
+
+/// The footer of a file of `len` bytes, and its page index by `index`. `read` gives ranges of the
+/// file, and `wrong` says what is wrong with it.
+///
+/// # Errors
+///
+/// What `read` and `wrong` say. All that the footer names lies inside the file.
+pub fn read_footer<E>(
+    len: u64,
+    index: PageIndexPolicy,
+    mut read: impl FnMut(Range<u64>) -> Result<Bytes, E>,
+    wrong: impl Fn(ParquetError) -> E,
+) -> Result<ParquetMetaData, E> {
+    let decoder = ParquetMetaDataPushDecoder::try_new(len).map_err(&wrong)?;
+    let mut decoder = decoder.with_page_index_policy(index);
+    let tail = len.saturating_sub(TAIL)..len;
     let mut wanted = vec![tail];
     loop {
         for range in wanted {
-            if range.start > range.end || range.end > relation.len() {
-                let what = format!("its footer names bytes {range:?} of {}", relation.len());
-                return Err(not_parquet(ParquetError::General(what)));
+            if range.start > range.end || range.end > len {
+                return Err(wrong(ParquetError::General(format!("its footer names bytes {range:?} of {len}"))));
             }
-            let data = if pooled && relation.storage().compares_reads() {
-                relation.read_blocking(std::slice::from_ref(&range), None)?.data.concat()
-            } else {
-                bytes += range.end - range.start;
-                relation.read_uncached_blocking(range.clone())?
-            };
-            decoder.push_range(range, data.into()).map_err(not_parquet)?;
+            decoder.push_range(range.clone(), read(range)?).map_err(&wrong)?;
         }
-        match decoder.try_decode().map_err(not_parquet)? {
+        match decoder.try_decode().map_err(&wrong)? {
             DecodeResult::NeedsData(ranges) => wanted = ranges,
-            DecodeResult::Data(footer) => {
-                check_footer(&footer, relation.len()).map_err(not_parquet)?;
-                return Ok((pagecast_corrections::footer::read(footer).map_err(not_parquet)?, bytes));
-            }
-            DecodeResult::Finished => return Err(not_parquet(ParquetError::General("no footer".to_owned()))),
+            DecodeResult::Data(footer) => return check_footer(&footer, len).map_err(wrong).map(|()| footer),
+            DecodeResult::Finished => return Err(wrong(ParquetError::General("no footer".to_owned()))),
         }
     }
 }
@@ -254,11 +270,7 @@ pub fn is_encrypted(error: &ParquetError) -> bool {
 
 /// Fails unless all column chunks that a footer names lie inside its file of `len` bytes. Decoders
 /// take that for granted.
-///
-/// # Errors
-///
-/// Names the row group and the column.
-pub fn check_footer(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetError> {
+fn check_footer(footer: &ParquetMetaData, len: u64) -> Result<(), ParquetError> {
     for (number, row_group) in footer.row_groups().iter().enumerate() {
         if row_group.num_rows() < 0 {
             return Err(ParquetError::General(format!("row group {number} has {} rows", row_group.num_rows())));

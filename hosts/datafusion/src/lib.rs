@@ -110,7 +110,7 @@ use pagecast::{Pool, Relation};
 use parking_lot::Mutex;
 
 pub use error::HostError;
-pub use footers::{check_footer, is_encrypted};
+pub use footers::{is_encrypted, read_footer};
 pub use inspect::{PlannedRead, bytes_read, expect};
 pub use naming::naming_broken_files;
 pub use recurring::RecurringOptions;

@@ -24,7 +24,7 @@ mod of_file;
 mod rows_left;
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{BooleanBufferBuilder, RecordBatch};
@@ -34,7 +34,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess};
-use datafusion::datasource::physical_plan::{FileScanConfig, FileSource, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileSource, ParquetSource};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_adapter::{DefaultPhysicalExprAdapterFactory, PhysicalExprAdapterFactory};
@@ -55,7 +55,7 @@ use self::rows_left::RowsLeft;
 use crate::Host;
 use crate::guard::Reading;
 use crate::read_plan::{LeftWhole, filter_of_file};
-use crate::reader::ColumnBytes;
+use crate::reader::{ColumnBytes, Counts};
 use crate::row_groups::RowGroups;
 use crate::ticket::Ticket;
 
@@ -73,6 +73,8 @@ pub(crate) struct Opener {
     partition: usize,
     batch_size: usize,
     reading: Arc<Reading>,
+    /// Of all files that are opened here.
+    counts: OnceLock<Counts>,
     /// The file that was opened last.
     last: Mutex<Option<Arc<OfFile>>>,
 }
@@ -109,6 +111,7 @@ impl Opener {
             partition,
             batch_size,
             reading: Arc::clone(reading),
+            counts: OnceLock::new(),
             last: Mutex::new(None),
         }))
     }
@@ -169,8 +172,12 @@ impl Opener {
         if filter.is_none() && self.source.filter().is_some() {
             return Ok(None);
         }
-        let metrics = (self.source.metrics(), self.partition);
-        let bytes = ColumnBytes::new(&self.host, relation.clone(), &file.object_meta.location, metrics, &self.reading);
+        let counts = self.counts.get_or_init(|| {
+            let files = self.config.file_groups.iter().map(FileGroup::len).sum::<usize>();
+            let named = file.object_meta.location.as_ref();
+            Counts::new(if files > 1 { "all files" } else { named }, self.source.metrics(), self.partition)
+        });
+        let bytes = ColumnBytes::new(&self.host, relation.clone(), counts.clone(), self.partition, &self.reading);
         let made = Arc::new(OfFile::new(relation, file, &self.source, filter, (bytes, columns)));
         Ok(Some(Arc::clone(last.insert(made))))
     }

@@ -13,7 +13,6 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use object_store::path::Path as Location;
 use pagecast::{Relation, ScanId};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
@@ -55,9 +54,9 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
         metrics: &ExecutionPlanMetricsSet,
     ) -> Result<Box<dyn AsyncFileReader + Send>> {
         let relation = self.host.open(&self.url, &file.object_meta)?;
-        let location = &file.object_meta.location;
+        let counts = Counts::new(file.object_meta.location.as_ref(), metrics, partition);
         Ok(Box::new(PoolReader {
-            bytes: ColumnBytes::new(&self.host, relation, location, (metrics, partition), &self.reading),
+            bytes: ColumnBytes::new(&self.host, relation, counts, partition, &self.reading),
             row_groups: file.extension::<RowGroups>().cloned(),
             footer: None,
             ticket: file.extensions.get_arc::<Ticket>(),
@@ -65,12 +64,25 @@ impl ParquetFileReaderFactory for PoolReaderFactory {
     }
 }
 
+/// What a partition counts of the files that it reads. A set of them takes 5 KB.
+#[derive(Clone)]
+pub(crate) struct Counts {
+    file: ParquetFileMetrics,
+    pool: PoolMetrics,
+}
+
+impl Counts {
+    /// Shown as those of `files`.
+    pub(crate) fn new(files: &str, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        Self { file: ParquetFileMetrics::new(partition, files, metrics), pool: PoolMetrics::new(metrics, partition) }
+    }
+}
+
 /// The bytes of a file, for a partition.
 pub(crate) struct ColumnBytes {
     host: Arc<Host>,
     relation: Relation,
-    file_metrics: ParquetFileMetrics,
-    pool_metrics: PoolMetrics,
+    counts: Counts,
     /// Told which file the partition reads.
     reading: Arc<Reading>,
     partition: usize,
@@ -80,23 +92,16 @@ impl ColumnBytes {
     pub(crate) fn new(
         host: &Arc<Host>,
         relation: Relation,
-        location: &Location,
-        (metrics, partition): (&ExecutionPlanMetricsSet, usize),
+        counts: Counts,
+        partition: usize,
         reading: &Arc<Reading>,
     ) -> Self {
-        Self {
-            host: Arc::clone(host),
-            relation,
-            file_metrics: ParquetFileMetrics::new(partition, location.as_ref(), metrics),
-            pool_metrics: PoolMetrics::new(metrics, partition),
-            reading: Arc::clone(reading),
-            partition,
-        }
+        Self { host: Arc::clone(host), relation, counts, reading: Arc::clone(reading), partition }
     }
 
     /// Where what is read of the file is counted.
     pub(crate) fn file_metrics(&self) -> &ParquetFileMetrics {
-        &self.file_metrics
+        &self.counts.file
     }
 
     /// Reads for `scan`, if it is registered. The ranges are of a file that `footer` describes.
@@ -112,10 +117,10 @@ impl ColumnBytes {
         // Before anything is taken of the pool, so that nobody else waits for who waits here.
         let room = self.host.room.room(requested, decoded).await;
         let room = room.map_err(|error| ParquetError::External(Box::new(error)))?;
-        self.file_metrics.bytes_scanned.add(requested as usize);
+        self.counts.file.bytes_scanned.add(requested as usize);
         let read = self.relation.read(ranges, scan).await;
         let read = read.map_err(|error| ParquetError::External(Box::new(error)))?;
-        self.pool_metrics.add(&read.stats);
+        self.counts.pool.add(&read.stats);
         let data = read.data.into_iter();
         Ok(data.map(|data| Bytes::from_owner(Roomed { data, _room: room.clone() })).collect())
     }
@@ -123,9 +128,10 @@ impl ColumnBytes {
 
 impl Drop for ColumnBytes {
     fn drop(&mut self) {
-        let ratio = &self.file_metrics.scan_efficiency_ratio;
-        ratio.add_part(self.file_metrics.bytes_scanned.value());
-        ratio.set_total(self.relation.len() as usize);
+        let ratio = &self.counts.file.scan_efficiency_ratio;
+        // Of all files that these counters are for.
+        ratio.set_part(self.counts.file.bytes_scanned.value());
+        ratio.add_total(self.relation.len() as usize);
     }
 }
 
@@ -188,7 +194,7 @@ impl AsyncFileReader for PoolReader {
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
         async move {
             let of = &self.bytes;
-            let _timer = of.file_metrics.metadata_load_time.timer();
+            let _timer = of.file_metrics().metadata_load_time.timer();
             of.reading.opens(of.partition, of.relation.path());
             let footer = of.host.footers.load(&of.relation).await?;
             let footer = match &self.row_groups {
