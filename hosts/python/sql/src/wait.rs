@@ -33,10 +33,11 @@ pub(crate) fn until<T: Send>(
     let _inside = runtime.enter();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     loop {
+        // Also where there is always something to be had, and nobody waits for a tick.
+        py.check_signals()?;
         let work = work.as_mut();
-        match py.detach(|| poll_for_a_tick(work, &waker)) {
-            Poll::Ready(done) => return Ok(done),
-            Poll::Pending => py.check_signals()?,
+        if let Poll::Ready(done) = py.detach(|| poll_for_a_tick(work, &waker)) {
+            return Ok(done);
         }
     }
 }

@@ -18,6 +18,8 @@ LONG = {
     "to_pandas": f"connection.sql('{ENDLESS}').to_pandas()",
     "show": f"connection.sql('{ENDLESS}').show()",
     "insert": f"connection.sql('CREATE TABLE t AS {ENDLESS}')",
+    # Nobody waits for the next ones.
+    "rows at once": "connection.sql('SELECT true AS x FROM orders a, orders b').to_arrow()",
     "many rows": "read_all(connection.sql('SELECT a.id FROM orders a, orders b'))",
 }
 PROGRAM = """
