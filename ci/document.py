@@ -6,7 +6,7 @@ from pathlib import Path
 from measured import Kept, Problem
 
 DOCUMENT = Path("docs/results.md")
-MOST_WORDS = 3460
+MOST_WORDS = 3570
 COLUMNS_OF_TEXT = 100
 
 

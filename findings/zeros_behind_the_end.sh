@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A direct read of Linux that reaches past the end of a file writes zeros behind the bytes it counts.
+# A direct read of Linux that reaches past the end of a file writes zeros behind what it counts.
 #
 # A buffer manager reads pages of 64 KiB with O_DIRECT into frames that nobody has touched, as
 # large databases do. A table of small files has one page of a few KB in each.
@@ -7,9 +7,9 @@
 # Expected: a read that answers 2,555 has written 2,555 bytes, or as many blocks as they take; what
 # lies behind stays as it was, and its memory is not taken. A buffered read does so, and so does a
 # direct one that begins behind the end.
-# Seen on ext4 (Linux 6.18): the whole rest of the buffer is zeros, 62,981 bytes that the answer does
-# not count. So each small file takes the memory of a whole page, 500 MiB for 8,000 files of 2.5 KB,
-# and whoever keeps something behind a short read loses it.
+# Seen on ext4 (Linux 6.18): the whole rest of the buffer is zeros, 62,981 bytes that the answer
+# does not count. So each small file takes the memory of a whole page, 500 MiB for 8,000 files of
+# 2.5 KB, and whoever keeps something behind a short read loses it.
 #
 # It hurts whoever reads many small files into large frames; a request that ends with the block in
 # which the file ends takes what it needs. No package is installed: it is the kernel.
