@@ -53,7 +53,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use datafusion::common::plan_err;
-    use datafusion::optimizer::OptimizerContext;
+    use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+    use datafusion::optimizer::{Optimizer, OptimizerContext};
     use datafusion::prelude::SessionContext;
 
     #[derive(Debug)]
@@ -80,6 +81,9 @@ mod tests {
             (format!("SELECT 1 WHERE 1 IN (SELECT a.x FROM {t} a (x), {t} b (x) WHERE a.x = b.x)"), true),
         ] {
             let plan = ctx.state().create_logical_plan(&sql).await.unwrap();
+            // Keys are conditions until this rule has come, which comes before.
+            let keys = Optimizer::with_rules(vec![Arc::new(ExtractEquijoinPredicate::new())]);
+            let plan = keys.optimize(plan, &OptimizerContext::new(), |_, _| {}).unwrap();
             let rewritten = OnlyWithoutKeys(Arc::new(Refuses)).rewrite(plan, &OptimizerContext::new());
             assert_eq!(rewritten.is_err(), asked, "{sql}");
         }

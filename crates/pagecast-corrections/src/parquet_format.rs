@@ -30,7 +30,7 @@ use datafusion::physical_expr::{LexOrdering, LexRequirement};
 use datafusion::physical_plan::ExecutionPlan;
 use object_store::{ObjectMeta, ObjectStore};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
 use crate::readers::CorrectedReaders;
 use crate::statistics::{believed, believed_of_file};
@@ -58,9 +58,10 @@ impl CorrectedParquet {
         let cache = state.runtime_env().cache_manager.get_file_metadata_cache();
         let read = DFParquetMetadata::new(store.as_ref(), object)
             .with_metadata_size_hint(self.0.metadata_size_hint())
-            .with_file_metadata_cache(Some(cache));
+            .with_file_metadata_cache(Some(cache))
+            // Nothing of it is known to a plan. Of a file without one a copy is made each time.
+            .with_page_index_policy(Some(PageIndexPolicy::Skip));
         let footer = read.fetch_metadata().await?;
-        // Nothing of its page index is known to a plan.
         let footer = ParquetMetaData::new(footer.file_metadata().clone(), footer.row_groups().to_vec());
         Ok(Arc::new(believed(footer::corrected(&footer)?.unwrap_or(footer))?))
     }

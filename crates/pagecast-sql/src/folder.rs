@@ -116,7 +116,11 @@ impl Folder {
         let of_texts = of_texts.flatten().collect::<Result<Vec<_>>>()?;
         let listed = self.files.list_files_for_scan(state, &of_texts, None).await?;
         let ordering = self.files.try_create_output_ordering(state.execution_props(), &listed.file_groups)?;
-        let files = listed.file_groups.into_iter().flat_map(|group| group.into_inner());
+        // Their statistics are known now, and their rows are read by footers that the host keeps.
+        let footers = state.runtime_env().cache_manager.get_file_metadata_cache();
+        let files = listed.file_groups.into_iter().flat_map(|group| group.into_inner()).inspect(|file| {
+            footers.remove(&file.object_meta.location);
+        });
         let files = files.filter(|file| is_shown(self.files.table_paths(), &file.object_meta.location));
         let files = files.map(|file| self.table_file(file)).collect::<Result<Vec<_>>>()?;
         if let (Some(name), true) = (&self.file, files.is_empty()) {

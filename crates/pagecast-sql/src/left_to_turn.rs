@@ -66,6 +66,8 @@ impl MemoryPool for LeftToTurn {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        // A sort that merges and spills what it has kept asks nobody else for a second.
+        Held::check_current()?;
         if reservation.consumer().name().starts_with(HANDS_ON) {
             self.grow(reservation, additional);
             return Ok(());
@@ -118,6 +120,17 @@ mod tests {
         let plan = plan.create_physical_plan().await.unwrap();
         let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
         (rows.iter().map(|rows| rows.num_rows()).sum(), spills(&plan))
+    }
+
+    #[tokio::test]
+    async fn an_ended_statement_is_given_nothing() {
+        let (held, pool) = (Held::default(), Arc::new(LeftToTurn::new(1000, Budget::default())) as Arc<dyn MemoryPool>);
+        let sort = MemoryConsumer::new("a sort").register(&pool);
+        let grown = async || held.counted(async { sort.try_grow(1) }).await;
+        grown().await.unwrap();
+        held.end();
+        assert!(grown().await.unwrap_err().to_string().contains("ended"));
+        assert_eq!(pool.reserved(), 1);
     }
 
     #[tokio::test]

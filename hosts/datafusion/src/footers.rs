@@ -163,10 +163,19 @@ impl Footers {
             return Ok(footer);
         }
         let (file, pooled) = (relation.clone(), self.pooled);
-        let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
-        let loaded = task.await.map_err(|error| stopped(error.to_string()))?.map_err(stopped)??;
-        Ok(self.loaded(relation, &slot, loaded))
+        let decoded = match is_small(relation) {
+            // In memory it is decoded sooner than another thread would have begun.
+            true => {
+                relation.read(std::slice::from_ref(&(0..relation.len())), None).await?;
+                catch(|| decode(relation, pooled))
+            }
+            false => {
+                let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
+                task.await.map_err(|error| stopped(error.to_string()))?
+            }
+        };
+        Ok(self.loaded(relation, &slot, decoded.map_err(stopped)??))
     }
 
     /// [`load`](Self::load) for who plans, and may wait. Somebody else may load it now, too.
@@ -209,6 +218,11 @@ impl Footers {
     }
 }
 
+/// Whether a file is one page.
+fn is_small(relation: &Relation) -> bool {
+    relation.pages() == 1
+}
+
 /// Reads and decodes a file's footer and page index, and says how many bytes that took beside the
 /// pool. Blocks.
 fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), HostError> {
@@ -219,7 +233,7 @@ fn decode(relation: &Relation, pooled: bool) -> Result<(ParquetMetaData, u64), H
         }
         HostError::Footer { path, source: Arc::new(error) }
     };
-    let through_pool = relation.pages() == 1 || (pooled && relation.storage().compares_reads());
+    let through_pool = is_small(relation) || (pooled && relation.storage().compares_reads());
     let mut bytes = 0;
     let read = |range: Range<u64>| match through_pool {
         true => Ok(relation.read_blocking(&[range], None)?.data.concat().into()),

@@ -41,6 +41,10 @@ fn in_kind((expr, from): Typed<'_>, kind: &DataType) -> Expr {
     if from == kind { expr } else { cast_expr(expr, kind.clone()) }
 }
 
+/// Names of additions and subtractions of bigint.
+pub(super) const ADD_BIGINT: &str = "add_bigint";
+pub(super) const SUBTRACT_BIGINT: &str = "subtract_bigint";
+
 /// `left op right` of whole numbers in the type `kind`. DataFusion's own sums, differences and
 /// products wrap.
 pub(super) fn checked(left: Typed<'_>, op: Operator, right: Typed<'_>, kind: &DataType) -> Expr {

@@ -11,6 +11,7 @@
 //! | `left_out` | what DataFusion would leave out of it |
 //! | `plans` | the rule that goes over a plan |
 //! | `arithmetic`, `numerics`, `reals`, `sum` | numbers: their limits, and how they are rounded |
+//! | `shifted_sums` | many sums of a column and constants |
 //! | `texts`, `intervals`, `time`, `calendar` | values as texts, texts as values, and time |
 //! | `multiples` | products of intervals and numbers, before DataFusion refuses them |
 //! | `patterns`, `to_char`, `from_text` | `to_char`, `to_date`, `to_timestamp` |
@@ -33,6 +34,7 @@ mod plans;
 mod precedence;
 mod reals;
 mod series;
+mod shifted_sums;
 mod spans;
 mod spelled;
 mod statement;

@@ -21,7 +21,7 @@ use super::calculation::{Gives, call, call_again, known_type, refused};
 use super::intervals::{self, is_interval};
 use super::numerics::{Below, folded, is_numeric};
 use super::time::{at_time_zone, date_part, is_midnight, of_days};
-use super::{arithmetic, numerics, reals, texts};
+use super::{arithmetic, numerics, reals, shifted_sums, texts};
 use crate::values::canonical;
 
 /// Functions that give one of their arguments.
@@ -64,7 +64,7 @@ pub fn meant(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             Ok(changed.update_data(|expr| name.restore(expr)))
         })?;
-        mapped.map_data(|plan| fitted(reals::over(plan)?)?.recompute_schema())
+        mapped.map_data(|plan| shifted_sums::over(fitted(reals::over(plan)?)?.recompute_schema()?))
     })?;
     Ok(meant.data)
 }
