@@ -27,6 +27,9 @@ use crate::guard::catch;
 /// one request.
 const TAIL: u64 = 64 << 10;
 
+/// The length of a footer and the letters behind it.
+const FOOTER_END: u64 = 8;
+
 /// A footer as long as anybody has it.
 ///
 /// Every chunk that is opened looks for it, so it is found behind a plain lock. A fair one that
@@ -261,7 +264,15 @@ pub fn read_footer<E>(
     let decoder = ParquetMetaDataPushDecoder::try_new(len).map_err(&wrong)?;
     let mut decoder = decoder.with_page_index_policy(index);
     let tail = len.saturating_sub(TAIL)..len;
-    let mut wanted = vec![tail];
+    let end = read(tail.clone())?;
+    // The decoder takes it for granted that there is as much.
+    if let [.., a, b, c, d, _, _, _, _] = end[..]
+        && u64::from(u32::from_le_bytes([a, b, c, d])) + FOOTER_END > len
+    {
+        return Err(wrong(ParquetError::General(format!("its footer is longer than the file's {len} bytes"))));
+    }
+    decoder.push_range(tail, end).map_err(&wrong)?;
+    let mut wanted: Vec<Range<u64>> = Vec::new();
     loop {
         for range in wanted {
             if range.start > range.end || range.end > len {

@@ -263,7 +263,7 @@ SELECT <<1600|, |sum(k + #)>> FROM s;
 --- planned: windows [long]
 SELECT <<500|, |sum(k) OVER (ORDER BY k % (# + 2))>> FROM s;
 --- planned: joins of equal keys
-SELECT count(*) FROM t t0 <<240| |JOIN t a# ON a#.k = t0.k>>;
+SELECT count(*) FROM t t0 <<240| |LEFT JOIN t a# ON a#.k = t0.k>>;
 --- planned: joins in a row
 SELECT count(*) FROM <<200|, |t a#>> WHERE <<199| AND |a#.k + 1 = a199.k>>;
 --- planned: union of many
