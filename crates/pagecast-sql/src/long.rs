@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, LikeExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
@@ -22,6 +22,9 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 const LONG_BYTES: u64 = 4 << 20;
 /// The same where each value is compared with another, letter by letter.
 const PAIRED_BYTES: u64 = 32 << 10;
+
+/// Bytes of a constant that is long.
+const LONG: usize = 256;
 
 /// Functions that a scan answers from the file, and not from values.
 const OF_FILES: [&str; 3] = ["get_field", "input_file_name", "file_row_index"];
@@ -40,7 +43,9 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
     if window_results(plan).is_some_and(|results| results > 0) {
         return Ok(LONG_BYTES);
     }
-    if !schema.fields().iter().any(|field| is_long(field.data_type())) {
+    if constants_by(plan)? > 0 {
+        most = LONG_BYTES;
+    } else if !schema.fields().iter().any(|field| is_long(field.data_type())) {
         return Ok(most);
     }
     // What it writes of a batch it has in memory first.
@@ -56,6 +61,29 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(most)
+}
+
+/// Bytes of long constants that are copied for each row of a node's input, however short that is:
+/// `repeat('x', 20000) || k`.
+pub(crate) fn constants_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
+    let mut bytes = 0;
+    plan.apply_expressions(&mut |root| {
+        root.apply(|part| {
+            let copies = match part.downcast_ref::<ScalarFunctionExpr>() {
+                // A pattern is made ready for each call, and is no part of the result.
+                Some(function) => !function.name().starts_with("regexp"),
+                None => {
+                    let is_joined = |part: &BinaryExpr| *part.op() == Operator::StringConcat;
+                    part.is::<CaseExpr>() || part.downcast_ref().is_some_and(is_joined)
+                }
+            };
+            let constants = part.children().into_iter().filter_map(|given| given.downcast_ref::<Literal>());
+            let sizes = constants.map(|constant| constant.value().size()).filter(|&size| copies && size > LONG);
+            bytes += sizes.sum::<usize>() as u64;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(bytes)
 }
 
 /// Columns of long values that a window adds to its rows, if the node is one.
@@ -113,17 +141,19 @@ pub(crate) fn is_long(kind: &DataType) -> bool {
     kind.primitive_width().is_none() && !matches!(kind, DataType::Boolean | DataType::Null)
 }
 
-/// Rows of a batch that come at once.
-fn rows_at_once(batch: &RecordBatch, most: u64) -> usize {
+/// Rows of a batch that come at once, where `beside` bytes are copied for each.
+fn rows_at_once(batch: &RecordBatch, most: u64, beside: u64) -> usize {
     let rows = batch.num_rows();
     if most == u64::MAX || rows <= 1 {
         return rows;
     }
-    let parts = (long_bytes(batch) / most).saturating_add(1) as usize;
+    let bytes = long_bytes(batch).saturating_add(beside.saturating_mul(rows as u64));
+    let parts = (bytes / most).saturating_add(1) as usize;
     rows.div_ceil(parts).max(1)
 }
 
-/// A batch in parts of about so many bytes of long values, but for one row; whole if it is smaller.
+/// A batch in parts of about so many bytes of long values, and of what is copied beside each, but
+/// for one row; whole if it is smaller.
 #[derive(Debug)]
 pub(crate) struct Parts {
     rest: Option<RecordBatch>,
@@ -131,13 +161,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn of(batch: RecordBatch, most: u64) -> Self {
-        Self { at_once: rows_at_once(&batch, most), rest: Some(batch) }
+    pub(crate) fn of(batch: RecordBatch, most: u64, beside: u64) -> Self {
+        Self { at_once: rows_at_once(&batch, most, beside), rest: Some(batch) }
     }
 
     /// Those of a result: whoever writes it as something else copies all that it is given.
     pub(crate) fn of_result(batch: RecordBatch) -> Self {
-        Self::of(batch, LONG_BYTES)
+        Self::of(batch, LONG_BYTES, 0)
     }
 }
 

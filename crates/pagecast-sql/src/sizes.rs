@@ -1,5 +1,7 @@
 //! What functions make of their arguments, and how long that takes.
 
+use std::cell::OnceCell;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
@@ -191,6 +193,8 @@ fn product(of: &Arguments, most: u64) -> u64 {
 pub(crate) struct Arguments {
     columns: Vec<Column>,
     pub(crate) rows: usize,
+    /// Once it was asked for, of any row: all texts are looked through.
+    is_ascii: OnceCell<bool>,
 }
 
 /// An argument: the same for all rows, or one for each.
@@ -211,7 +215,7 @@ impl Arguments {
         let columns = args.args.iter().map(column).collect::<Result<Vec<_>>>()?;
         // Of scalars alone a function makes one.
         let rows = if columns.iter().all(|column| column.is_scalar) { 1 } else { args.number_rows };
-        Ok(Self { columns, rows })
+        Ok(Self { columns, rows, is_ascii: OnceCell::new() })
     }
 
     /// Whether all of them are the same for all rows.
@@ -309,12 +313,13 @@ impl Arguments {
 
     /// Whether all characters of all texts have one byte.
     fn is_ascii(&self) -> bool {
-        self.columns.iter().all(|column| match column.values.data_type() {
+        let is_ascii = |column: &Column| match column.values.data_type() {
             DataType::Utf8 => column.values.as_string::<i32>().is_ascii(),
             DataType::LargeUtf8 => column.values.as_string::<i64>().is_ascii(),
             DataType::Utf8View => column.values.as_string_view().is_ascii(),
             _ => true,
-        })
+        };
+        *self.is_ascii.get_or_init(|| self.columns.iter().all(is_ascii))
     }
 }
 

@@ -38,7 +38,7 @@ use crate::apart::{self, Apart};
 use crate::budget::{Budget, over_alone};
 use crate::late_columns::{self, Late};
 use crate::lifted::Lift;
-use crate::long::{at_once_by, is_long, made_of_all};
+use crate::long::{at_once_by, constants_by, is_long, made_of_all};
 use crate::watched_rows::{WatchedExec, reads};
 use crate::{watched_plans, watched_windows};
 
@@ -150,9 +150,9 @@ fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     if most == u64::MAX {
         return Ok(plan);
     }
-    let copies = made_of_all(&plan);
+    let (beside, copies) = (constants_by(&plan)?, made_of_all(&plan));
     let small = |input: &Arc<dyn ExecutionPlan>| {
-        Ok(Arc::new(WatchedExec::over(Arc::clone(input), budget)?.with_at_most(most, copies)) as _)
+        Ok(Arc::new(WatchedExec::over(Arc::clone(input), budget)?.with_at_most(most, beside, copies)) as _)
     };
     let inputs = plan.children().into_iter().map(small).collect::<Result<_>>()?;
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
@@ -271,6 +271,8 @@ mod tests {
         for (sql, batches) in [
             (format!("SELECT upper(s) AS u FROM {long} GROUP BY s"), 3),
             (format!("SELECT s FROM {long} WHERE s || 'x' ~ '1' GROUP BY s"), 1),
+            // The long text is a constant, and rows are short.
+            ("SELECT repeat('x', 100000) || value AS u FROM range(1000) WHERE value % 1 = 0".to_owned(), 20),
             (format!("SELECT levenshtein(left(s, 1000), s) AS l FROM {long} WHERE s < '100005' GROUP BY s"), 5),
         ] {
             let batches_of = async |ctx: &SessionContext| {

@@ -108,7 +108,7 @@ impl PhysicalExpr for Watched {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        let parts: Vec<_> = Parts::of(batch.clone(), self.most).collect();
+        let parts: Vec<_> = Parts::of(batch.clone(), self.most, 0).collect();
         if let [whole] = &parts[..] {
             return self.of_part(whole);
         }

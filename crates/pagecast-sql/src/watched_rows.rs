@@ -41,6 +41,8 @@ pub(crate) struct WatchedExec {
     narrow: Option<Narrow>,
     /// Bytes of long values that come in one batch, but for one row.
     most: u64,
+    /// Bytes that are copied beside each row.
+    beside: u64,
     /// How often all of them are copied when the last one has come.
     copies: u64,
     /// Whether texts come without the buffers that they are a small part of.
@@ -58,7 +60,7 @@ struct Narrow {
 impl WatchedExec {
     pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Self> {
         let (executed, budget) = (watched_join(&plan)?, budget.clone());
-        Ok(Self { plan, executed, budget, narrow: None, most: u64::MAX, copies: 0, compact: false })
+        Ok(Self { plan, executed, budget, narrow: None, most: u64::MAX, beside: 0, copies: 0, compact: false })
     }
 
     /// Refuses rows with more than `widest` bytes in these columns.
@@ -66,9 +68,10 @@ impl WatchedExec {
         Self { narrow: Some(Narrow { widest, columns }), ..self }
     }
 
-    /// Hands on `most` bytes of long values at once, all of which are copied `copies` times later.
-    pub(crate) fn with_at_most(self, most: u64, copies: u64) -> Self {
-        Self { most, copies, ..self }
+    /// Hands on `most` bytes of long values at once, with those `beside` each row, all of which are
+    /// copied `copies` times later.
+    pub(crate) fn with_at_most(self, most: u64, beside: u64, copies: u64) -> Self {
+        Self { most, beside, copies, ..self }
     }
 
     /// Hands on texts for somebody who keeps them.
@@ -145,8 +148,8 @@ impl ExecutionPlan for WatchedExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.executed.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
-        let (most, copies, compact) = (self.most, self.copies, self.compact);
-        Ok(Box::pin(Watched { rows, budget, narrow, most, rest: None, copies, compact, gathered: 0 }))
+        let (most, beside, copies, compact) = (self.most, self.beside, self.copies, self.compact);
+        Ok(Box::pin(Watched { rows, budget, narrow, most, beside, rest: None, copies, compact, gathered: 0 }))
     }
 }
 
@@ -155,6 +158,7 @@ struct Watched {
     budget: Budget,
     narrow: Option<Narrow>,
     most: u64,
+    beside: u64,
     /// What is left of a batch.
     rest: Option<Parts>,
     copies: u64,
@@ -268,7 +272,7 @@ impl Stream for Watched {
             self.check_width(&batch)?;
             self.gather(&batch)?;
             let batch = if self.compact { compacted(batch)? } else { batch };
-            self.rest = Some(Parts::of(batch, self.most));
+            self.rest = Some(Parts::of(batch, self.most, self.beside));
         }
     }
 }
