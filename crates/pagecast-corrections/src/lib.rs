@@ -125,12 +125,14 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
 
 /// A rule, kept from what it does wrong.
 fn corrected_logical(rule: &Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
-    let own_equality = || Arc::new(null_keys::OwnEquality(Arc::clone(rule)));
-    match rule.name() {
-        cross_joins::OnlyWithoutKeys::OVER => Arc::new(cross_joins::OnlyWithoutKeys(own_equality())),
-        name if null_keys::OwnEquality::OVER.contains(&name) => own_equality(),
-        _ => Arc::clone(rule),
+    let mut rule = Arc::clone(rule);
+    if null_keys::OwnEquality::OVER.contains(&rule.name()) {
+        rule = Arc::new(null_keys::OwnEquality(rule));
     }
+    if rule.name() == cross_joins::OnlyWithoutKeys::OVER {
+        rule = Arc::new(cross_joins::OnlyWithoutKeys(rule));
+    }
+    rule
 }
 
 /// A physical rule, kept from what it does wrong.

@@ -107,7 +107,7 @@ impl FrameMemory {
 
     /// A page of `len` bytes was loaded. The files of some tables are much smaller than a frame: in
     /// large pages each takes a whole one.
-    pub(crate) fn note_load(&self, len: u32) {
+    pub(crate) fn note_filled(&self, len: u32) {
         if !self.in_large_pages.load(Relaxed) {
             return;
         }
@@ -239,7 +239,7 @@ mod tests {
     fn small_files_are_not_kept_in_large_pages() {
         let large = |lens: &[u32]| {
             let memory = FrameMemory::new(1024, 1 << 16).unwrap();
-            lens.iter().for_each(|&len| memory.note_load(len));
+            lens.iter().for_each(|&len| memory.note_filled(len));
             memory.in_large_pages.load(Relaxed)
         };
         if LARGE_PAGES.is_none() {

@@ -165,7 +165,7 @@ impl Footers {
         if let Some(footer) = slot.get() {
             return Ok(footer);
         }
-        let (file, pooled) = (relation.clone(), self.pooled);
+        let pooled = self.pooled;
         let stopped = |what: String| HostError::Decoder { path: relation.path().to_owned(), what };
         let decoded = match is_small(relation) {
             // In memory it is decoded sooner than another thread would have begun.
@@ -174,6 +174,7 @@ impl Footers {
                 catch(|| decode(relation, pooled))
             }
             false => {
+                let file = relation.clone();
                 let task = tokio::task::spawn_blocking(move || catch(|| decode(&file, pooled)));
                 task.await.map_err(|error| stopped(error.to_string()))?
             }

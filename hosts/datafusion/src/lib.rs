@@ -286,7 +286,8 @@ impl Host {
     }
 
     /// Bytes that were read from the device to load footers and page indexes of files. Not part of
-    /// the pool's own count, to which those of objects belong where [`HostOptions::plans`] is on.
+    /// the pool's own count, to which those of files of one page belong, and those of objects where
+    /// [`HostOptions::plans`] is on.
     pub fn footer_bytes_read(&self) -> u64 {
         self.footers.bytes_read()
     }

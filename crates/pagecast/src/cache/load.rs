@@ -278,7 +278,7 @@ impl Loading {
         let cache = self.cache.clone();
         let page = self.load.access.page;
         let index = owned.index();
-        cache.memory.note_load(len);
+        cache.memory.note_filled(len);
         cache.admit(&owned, &self.load.access);
         let mut shard = cache.table.shard(page).lock();
         let header = &cache.headers[index as usize];
