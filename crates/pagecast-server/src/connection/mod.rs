@@ -196,32 +196,38 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
     /// The simple protocol: all statements of a text, one after the other.
     async fn query(&mut self, sql: &str) -> Result<(), Problem> {
         self.session.portals.remove("");
-        let all = self.stop().of(statements::read(sql)).await?;
+        self.client.entry.begin(shown(sql));
+        let ran = self.run_all(sql).await;
+        self.client.entry.end();
+        ran?;
+        self.ready()
+    }
+
+    /// Reading a long text is part of its first statement, for its timeout and for who cancels it.
+    async fn run_all(&mut self, sql: &str) -> Result<(), Problem> {
+        let mut stop = self.stop();
+        let all = stop.of(statements::read(sql)).await?;
         if all.is_empty() {
             self.put(Reply::EmptyQueryResponse(EmptyQueryResponse::new()))?;
         }
-        for parsed in all {
-            let mut stop = self.stop();
-            self.client.entry.begin(shown(sql));
-            let ran = async {
-                let settings = self.settings.lock().clone();
-                let planned = Statement::of(&self.client.account.ctx, parsed, sql.len(), &[], &settings);
-                let statement = Arc::new(stop.of(planned).await?);
-                self.check_transaction(&statement)?;
-                if !statement.parameters.is_empty() {
-                    return Err(Problem::error("42P02", "there is no parameter $1: this protocol has none"));
-                }
-                if let Some(fields) = self.fields(&statement, &[])? {
-                    self.put(Reply::RowDescription(RowDescription::new(fields)))?;
-                }
-                let mut portal = Portal::new(statement, Vec::new(), Vec::new(), self.client.account.keeper.nothing());
-                self.advance(&mut portal, 0, &mut stop).await
-            };
-            let ran = ran.await;
-            self.client.entry.end();
-            ran?;
+        for (at, parsed) in all.into_iter().enumerate() {
+            if at > 0 {
+                stop.deadline = self.stop().deadline;
+            }
+            let settings = self.settings.lock().clone();
+            let planned = Statement::of(&self.client.account.ctx, parsed, sql.len(), &[], &settings);
+            let statement = Arc::new(stop.of(planned).await?);
+            self.check_transaction(&statement)?;
+            if !statement.parameters.is_empty() {
+                return Err(Problem::error("42P02", "there is no parameter $1: this protocol has none"));
+            }
+            if let Some(fields) = self.fields(&statement, &[])? {
+                self.put(Reply::RowDescription(RowDescription::new(fields)))?;
+            }
+            let mut portal = Portal::new(statement, Vec::new(), Vec::new(), self.client.account.keeper.nothing());
+            self.advance(&mut portal, 0, &mut stop).await?;
         }
-        self.ready()
+        Ok(())
     }
 
     async fn parse(&mut self, parse: Parse) -> Result<(), Problem> {
@@ -230,11 +236,12 @@ impl<W: AsyncWrite + Unpin> Connection<W> {
             return Err(Problem::error("42P05", format!("prepared statement \"{name}\" is there already")));
         }
         check_room(self.session.statements.len())?;
-        let mut all = self.stop().of(statements::read(&parse.query)).await?;
+        let mut stop = self.stop();
+        let mut all = stop.of(statements::read(&parse.query)).await?;
         let mut statement = match (all.pop(), all.is_empty()) {
             (None, _) => Statement::empty(),
             (Some(parsed), true) => {
-                let (mut stop, settings) = (self.stop(), self.settings.lock().clone());
+                let settings = self.settings.lock().clone();
                 let (ctx, bytes, oids) = (&self.client.account.ctx, parse.query.len(), &parse.type_oids);
                 stop.of(Statement::of(ctx, parsed, bytes, oids, &settings)).await?
             }
