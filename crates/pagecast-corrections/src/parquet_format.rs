@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, Tim
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
+use datafusion::common::{ColumnStatistics, DataFusionError, Result, ScalarValue, Statistics, exec_datafusion_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::file_format::{FileFormat, FileMeta};
@@ -61,7 +61,12 @@ impl CorrectedParquet {
             .with_file_metadata_cache(Some(cache))
             // Nothing of it is known to a plan. Of a file without one a copy is made each time.
             .with_page_index_policy(Some(PageIndexPolicy::Skip));
-        let footer = read.fetch_metadata().await?;
+        let footer = read.fetch_metadata().await.map_err(|error| match error {
+            DataFusionError::ParquetError(error) => {
+                exec_datafusion_err!("{}: not a readable Parquet file: {error}", object.location)
+            }
+            error => error,
+        })?;
         let footer = ParquetMetaData::new(footer.file_metadata().clone(), footer.row_groups().to_vec());
         Ok(Arc::new(believed(footer::corrected(&footer)?.unwrap_or(footer))?))
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::parquet::errors::ParquetError;
 use pagecast_sql::query::Ended;
 use pagecast_sql::{Classed, OverBudget, tables};
 use pgwire::messages::response::ErrorResponse;
@@ -123,6 +124,8 @@ fn code(root: &DataFusionError) -> &'static str {
         DataFusionError::NotImplemented(_) => "0A000",
         DataFusionError::ResourcesExhausted(_) => "53200",
         DataFusionError::ArrowError(error, _) => of_arrow(error),
+        // What a file's reader says, and no decoder.
+        DataFusionError::ParquetError(error) if matches!(**error, ParquetError::External(_)) => "58000",
         DataFusionError::ParquetError(_) => "XX001",
         DataFusionError::ObjectStore(_) => "58030",
         DataFusionError::IoError(error) => of_io(error),

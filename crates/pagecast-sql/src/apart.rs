@@ -25,7 +25,7 @@ fn works_on_long_values(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(filter) = plan.downcast_ref::<NestedLoopJoinExec>().and_then(NestedLoopJoinExec::filter) {
         return at_once(filter.expression(), filter.schema()) < u64::MAX;
     }
-    plan.is::<ProjectionExec>() && at_once_by(plan).is_ok_and(|most| most < u64::MAX)
+    plan.is::<ProjectionExec>() && at_once_by(plan).is_ok_and(|most| most.is_some())
 }
 
 /// That rule, while whatever reads is watched: no such projection comes through.

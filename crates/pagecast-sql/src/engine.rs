@@ -16,7 +16,6 @@ use pagecast_datafusion::{Delivery, Host, HostOptions};
 use crate::budget::Budget;
 use crate::error::{OpenError, Setting, misuse};
 use crate::expected;
-use crate::grace_join;
 use crate::held;
 use crate::left_to_turn::LeftToTurn;
 use crate::listed;
@@ -30,6 +29,7 @@ use crate::tables::{self, Closed, Found, Table};
 use crate::temporary;
 use crate::watched;
 use crate::whole_files;
+use crate::{grace_groups, grace_join};
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
@@ -128,6 +128,7 @@ impl Engine {
         watched::install(&ctx, budget.clone());
         whole_files::install(&ctx);
         grace_join::install(&ctx);
+        grace_groups::install(&ctx);
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;

@@ -15,7 +15,6 @@
 //! `datafusion.optimizer.prefer_hash_join` to false. They write and read each row once more than a
 //! hash join does. They go when the hash join of a released DataFusion spills.
 
-mod cut;
 mod pairs;
 
 use std::fmt;
@@ -52,7 +51,7 @@ pub fn preferred(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// Has a session plan such joins where its options want them. It comes behind all other rules.
+/// Has a session plan such joins where its options want them.
 pub fn install(ctx: &SessionContext) {
     let state = ctx.state_ref();
     let mut state = state.write();

@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, LikeExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, CastExpr, Column, LikeExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
@@ -25,65 +25,81 @@ const PAIRED_BYTES: u64 = 32 << 10;
 
 /// Bytes of a constant that is long.
 const LONG: usize = 256;
+/// Columns that are so many that those of a whole batch are tens of megabytes.
+const MANY: usize = 128;
+/// Bytes of a value whose type does not say how many it has.
+const OF_VALUE: usize = 32;
 
 /// Functions that a scan answers from the file, and not from values.
 const OF_FILES: [&str; 3] = ["get_field", "input_file_name", "file_row_index"];
 
-/// Bytes of long values that a node should be given at once.
-pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
+/// Bytes of long values that a node should be given at once, and those that it makes beside them
+/// for each row; none if it may be given all.
+pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(u64, u64)>> {
     // What a join compares is no row of its inputs: it has its filter watched.
-    let [input] = plan.children()[..] else { return Ok(u64::MAX) };
+    let [input] = plan.children()[..] else { return Ok(None) };
     let aggregate = plan.downcast_ref::<AggregateExec>();
     // Arguments are evaluated where rows become states, and these are what comes in later.
     if aggregate.is_some_and(|aggregate| aggregate.mode().input_mode() == AggregateInputMode::Partial) {
-        return Ok(u64::MAX);
+        return Ok(None);
     }
-    let (schema, mut most) = (input.schema(), u64::MAX);
-    // It copies what it finds in other rows.
-    if window_results(plan).is_some_and(|results| results > 0) {
-        return Ok(LONG_BYTES);
-    }
-    if constants_by(plan)? > 0 {
+    let (schema, roots) = (input.schema(), roots(plan)?);
+    let beside = made_beside(&roots, &schema)?;
+    let is_long = schema.fields().iter().any(|field| is_long(field.data_type()));
+    let mut most = u64::MAX;
+    // A window copies what it finds in other rows, and what is written of a batch is in memory first.
+    if beside > 0 || window_results(plan).is_some_and(|results| results > 0) || is_long && plan.is::<DataSinkExec>() {
         most = LONG_BYTES;
-    } else if !schema.fields().iter().any(|field| is_long(field.data_type())) {
-        return Ok(most);
     }
-    // What it writes of a batch it has in memory first.
-    if plan.is::<DataSinkExec>() {
-        return Ok(LONG_BYTES);
+    // Keys and what is gathered are copied.
+    if aggregate.is_some() && roots.iter().any(|root| gives_long(root, &schema)) {
+        most = LONG_BYTES;
     }
-    plan.apply_expressions(&mut |root| {
-        most = most.min(at_once(root, &schema));
-        // Keys and what is gathered are copied.
-        if aggregate.is_some() && gives_long(root, &schema) {
-            most = most.min(LONG_BYTES);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(most)
+    if is_long {
+        most = roots.iter().map(|root| at_once(root, &schema)).fold(most, u64::min);
+    }
+    Ok((most < u64::MAX).then_some((most, beside)))
 }
 
-/// Bytes of long constants that are copied for each row of a node's input, however short that is:
-/// `repeat('x', 20000) || k`.
-pub(crate) fn constants_by(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
-    let mut bytes = 0;
+/// What a node evaluates for its input.
+fn roots(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    let mut roots = Vec::new();
     plan.apply_expressions(&mut |root| {
-        root.apply(|part| {
-            let copies = match part.downcast_ref::<ScalarFunctionExpr>() {
-                // A pattern is made ready for each call, and is no part of the result.
-                Some(function) => !function.name().starts_with("regexp"),
-                None => {
-                    let is_joined = |part: &BinaryExpr| *part.op() == Operator::StringConcat;
-                    part.is::<CaseExpr>() || part.downcast_ref().is_some_and(is_joined)
-                }
-            };
-            let constants = part.children().into_iter().filter_map(|given| given.downcast_ref::<Literal>());
-            let sizes = constants.map(|constant| constant.value().size()).filter(|&size| copies && size > LONG);
-            bytes += sizes.sum::<usize>() as u64;
-            Ok(TreeNodeRecursion::Continue)
-        })
+        roots.push(Arc::clone(root));
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(bytes)
+    Ok(roots)
+}
+
+/// Whether who evaluates these is to be given little at once.
+pub(crate) fn are_given_little(roots: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Result<bool> {
+    Ok(made_beside(roots, schema)? > 0 || roots.iter().any(|root| at_once(root, schema) < u64::MAX))
+}
+
+/// Bytes that are made for each row, however short that is: copies of long constants,
+/// `repeat('x', 20000) || k`, and the values of very many columns.
+fn made_beside(roots: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Result<u64> {
+    let (mut constants, mut columns, mut values) = (0, 0, 0);
+    for root in roots {
+        if !root.is::<Column>() {
+            columns += 1;
+            values += root.data_type(schema)?.primitive_width().unwrap_or(OF_VALUE);
+        }
+        root.apply(|part| {
+            let function = part.downcast_ref::<ScalarFunctionExpr>();
+            let is_joined = |part: &BinaryExpr| *part.op() == Operator::StringConcat;
+            if function.is_none() && !part.is::<CaseExpr>() && !part.downcast_ref().is_some_and(is_joined) {
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            // A pattern is made ready for each call, and is no part of the result.
+            let has_pattern = function.is_some_and(|function| function.name().starts_with("regexp"));
+            let copied = part.children().into_iter().enumerate().filter(|(at, _)| *at != 1 || !has_pattern);
+            let sizes = copied.filter_map(|(_, given)| Some(given.downcast_ref::<Literal>()?.value().size()));
+            constants += sizes.filter(|&size| size > LONG).sum::<usize>();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok((constants + if columns > MANY { values } else { 0 }) as u64)
 }
 
 /// Columns of long values that a window adds to its rows, if the node is one.

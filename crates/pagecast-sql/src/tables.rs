@@ -17,6 +17,7 @@ use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::prelude::SessionContext;
 use pagecast::storage::without_secrets;
 use pagecast_datafusion::{is_encrypted, read_footer};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::PageIndexPolicy;
 
 use crate::formats::Format;
@@ -325,6 +326,10 @@ fn said(error: &DataFusionError) -> String {
     let text = match root {
         DataFusionError::SQL(error, _) => error.to_string(),
         DataFusionError::NotImplemented(_) | DataFusionError::ResourcesExhausted(_) => root.strip_backtrace(),
+        DataFusionError::ParquetError(error) => match &**error {
+            ParquetError::External(error) => error.to_string(),
+            error => error.to_string(),
+        },
         _ => root.message().split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().to_owned(),
     };
     // A value may be in it, of any length.

@@ -38,7 +38,7 @@ use crate::apart::{self, Apart};
 use crate::budget::{Budget, over_alone};
 use crate::late_columns::{self, Late};
 use crate::lifted::Lift;
-use crate::long::{at_once_by, constants_by, is_long, made_of_all};
+use crate::long::{at_once_by, is_long, made_of_all};
 use crate::watched_rows::{WatchedExec, reads};
 use crate::{watched_plans, watched_windows};
 
@@ -146,11 +146,8 @@ fn with_narrow_inputs(plan: Arc<dyn ExecutionPlan>, widest: u64) -> Result<Arc<d
 
 /// The node over an input that comes in small batches, where it works on long values.
 fn with_small_batches(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Arc<dyn ExecutionPlan>> {
-    let most = at_once_by(&plan)?;
-    if most == u64::MAX {
-        return Ok(plan);
-    }
-    let (beside, copies) = (constants_by(&plan)?, made_of_all(&plan));
+    let Some((most, beside)) = at_once_by(&plan)? else { return Ok(plan) };
+    let copies = made_of_all(&plan);
     let small = |input: &Arc<dyn ExecutionPlan>| {
         Ok(Arc::new(WatchedExec::over(Arc::clone(input), budget)?.with_at_most(most, beside, copies)) as _)
     };
@@ -268,11 +265,14 @@ mod tests {
         install(&ours, Budget::default());
         let long =
             "(SELECT repeat(arrow_cast(value, 'Utf8'), 20000) AS s FROM range(100000, 100100) WHERE value % 1 = 0)";
+        let columns: Vec<_> = (0..1500).map(|at| format!("value + {at}")).collect();
         for (sql, batches) in [
             (format!("SELECT upper(s) AS u FROM {long} GROUP BY s"), 3),
             (format!("SELECT s FROM {long} WHERE s || 'x' ~ '1' GROUP BY s"), 1),
             // The long text is a constant, and rows are short.
             ("SELECT repeat('x', 100000) || value AS u FROM range(1000) WHERE value % 1 = 0".to_owned(), 20),
+            ("SELECT regexp_replace(value::text, '0', repeat('x', 100000)) AS u FROM range(1000)".to_owned(), 20),
+            (format!("SELECT {} FROM range(8000)", columns.join(", ")), 20),
             (format!("SELECT levenshtein(left(s, 1000), s) AS l FROM {long} WHERE s < '100005' GROUP BY s"), 5),
         ] {
             let batches_of = async |ctx: &SessionContext| {

@@ -22,7 +22,7 @@ use futures::{Stream, StreamExt};
 
 use crate::budget::{Budget, over_alone};
 use crate::held::Held;
-use crate::long::{Parts, at_once, long_bytes};
+use crate::long::{Parts, are_given_little, long_bytes};
 use crate::order::is_turn_over;
 use crate::watched_joins::watched_join;
 
@@ -133,7 +133,8 @@ impl ExecutionPlan for WatchedExec {
     /// Lets through what does not work on long values.
     fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let schema = self.plan.schema();
-        if projection.expr().iter().any(|column| at_once(&column.expr, &schema) < u64::MAX) {
+        let roots: Vec<_> = projection.expr().iter().map(|column| Arc::clone(&column.expr)).collect();
+        if are_given_little(&roots, &schema)? {
             return Ok(None);
         }
         let swapped = self.plan.try_swapping_with_projection(projection)?;

@@ -10,12 +10,11 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput, SpillMetrics};
 use datafusion::physical_plan::spill::SpillManager;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 
-use super::cut::{How, Part, cut};
 use crate::budget::is_want_of_memory;
+use crate::cut::{How, Part, cut};
 use crate::watched_joins::watched_join;
 
 /// Files of a side that are open at once, all partitions together, and the least of a partition.
@@ -121,15 +120,11 @@ impl Pairs {
 
     /// A hash join that holds the smaller side, and that can be ended.
     fn join_of(&self, pair: &Pair) -> Result<Arc<dyn ExecutionPlan>> {
-        let of_part = |part: &Part| -> Result<Arc<dyn ExecutionPlan>> {
-            let (schema, rows) = (Arc::clone(part.schema()), vec![Arc::new(part.clone()) as _]);
-            Ok(Arc::new(StreamingTableExec::try_new(schema, rows, None, [], false, None)?))
-        };
         let [one, other] = &pair.sides;
         let mode = PartitionMode::CollectLeft;
         let join = self.join.builder().reset_state().recompute_properties().with_partition_mode(mode);
         let join = join.with_null_aware(false);
-        let join = join.with_new_children(vec![of_part(one)?, of_part(other)?])?.build()?;
+        let join = join.with_new_children(vec![one.plan()?, other.plan()?])?.build()?;
         let join = match other.bytes < one.bytes && join.join_type().supports_swap() {
             true => join.swap_inputs(mode)?,
             false => Arc::new(join),

@@ -1,4 +1,4 @@
-//! One side of a join, cut by a hash of its keys into files.
+//! Rows cut by a hash of their keys into files, so that rows that belong together are in one.
 
 use std::fmt;
 use std::future::ready;
@@ -12,10 +12,10 @@ use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use futures::{TryStreamExt, stream};
 
 use crate::held::Held;
@@ -26,28 +26,34 @@ const WAITING: usize = 4 << 20;
 
 /// Rows on disk. There may be none.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(crate) struct Part {
     files: SpillManager,
     file: Option<Arc<dyn SpillFile>>,
-    pub(super) rows: usize,
-    pub(super) bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
     /// Whether a key of a row is NULL.
-    pub(super) has_null: bool,
+    pub(crate) has_null: bool,
 }
 
-/// How a side is cut.
+/// How rows are cut.
 #[derive(Clone, Copy)]
-pub(super) struct How {
+pub(crate) struct How {
     /// Into so many parts.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// By the hash of this number.
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     /// Whether rows are left out of which a key is NULL.
-    pub(super) without_nulls: bool,
+    pub(crate) without_nulls: bool,
 }
 
 impl Part {
-    pub(super) fn rows_of(&self) -> Result<SendableRecordBatchStream> {
+    /// A plan that gives its rows.
+    pub(crate) fn plan(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let (schema, rows) = (Arc::clone(self.schema()), vec![Arc::new(self.clone()) as _]);
+        Ok(Arc::new(StreamingTableExec::try_new(schema, rows, None, [], false, None)?))
+    }
+
+    pub(crate) fn rows_of(&self) -> Result<SendableRecordBatchStream> {
         match &self.file {
             Some(file) => self.files.read_spill_as_stream_unbuffered(Arc::clone(file), None),
             None => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(self.schema())))),
@@ -73,7 +79,7 @@ impl PartitionStream for Part {
 }
 
 /// Cuts the rows into parts by a hash of the keys.
-pub(super) async fn cut(
+pub(crate) async fn cut(
     mut rows: SendableRecordBatchStream,
     keys: &[PhysicalExprRef],
     How { count, seed, without_nulls }: How,
@@ -81,7 +87,8 @@ pub(super) async fn cut(
 ) -> Result<Vec<Part>> {
     let mut open: Vec<_> = (0..count).map(|_| None).collect();
     let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0, has_null: false }; count];
-    let random = RandomState::with_seed(seed);
+    // Of seed 0 is the hash by which rows came to their partition: it says nothing of them any more.
+    let random = RandomState::with_seed(seed + 1);
     let mut waiting = Waiting {
         keys,
         random,
@@ -103,7 +110,7 @@ pub(super) async fn cut(
                 if let Some(rows) = waiting.of_part(number)? {
                     let file = match open {
                         Some(file) => file,
-                        None => open.insert(files.create_in_progress_file("cutting a side of a join")?),
+                        None => open.insert(files.create_in_progress_file("cutting rows by their keys")?),
                     };
                     part.rows += rows.num_rows();
                     part.bytes += file.append_batch(&rows)?;
