@@ -341,6 +341,7 @@ mod tests {
     async fn rows(sql: &str, bytes: usize, partitions: usize) -> (String, usize) {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
         let config = SessionConfig::new().with_target_partitions(partitions);
+        let config = config.with_sort_spill_reservation_bytes(100 << 10);
         let ctx = SessionContext::new_with_config_rt(config, runtime);
         install(&ctx);
         let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
@@ -363,16 +364,16 @@ mod tests {
         let of_values = "count(*) AS n, sum(v) AS s, min(v) AS l, max(t) AS h";
         format!(
             "SELECT count(*), sum(n), sum(s), min(l), max(h), count(k) FROM (SELECT {keys}, {of_values} FROM \
-             (SELECT {values} AS k, value * 31 % 1009 AS v, 'text ' || value % 77 AS t FROM range(300000)) GROUP BY k)"
+             (SELECT {values} AS k, value * 31 % 1009 AS v, 'text ' || (value % 77)::text AS t FROM range(300000)) GROUP BY k)"
         )
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn many_groups_go_to_disk_and_few_do_not() {
         for (values, are_many) in [
-            ("value", true),
-            ("'a long text of a key ' || value * 7 % 299993", true),
-            ("CASE WHEN value % 3 = 0 THEN NULL ELSE value END", true),
+            ("value * 7 % 300007", true),
+            ("'a long text of a key ' || (value * 7 % 299993)::text", true),
+            ("CASE WHEN value % 3 = 0 THEN NULL ELSE value * 7 END", true),
             ("value % 1000", false),
         ] {
             let sql = grouped("k", values);
@@ -381,9 +382,9 @@ mod tests {
             for partitions in [1, 2, 5] {
                 let (little, written) = rows(&sql, 6 << 20, partitions).await;
                 assert_eq!(little, right, "{values} in {partitions}");
-                // Each row once, as somebody else's sort may do with some.
-                assert_eq!(written > 0, are_many, "{values} in {partitions}: {written} rows");
-                assert!(written <= 400_000, "{values} in {partitions}: {written} rows");
+                // Each once, but for those of a part that found no room when its turn came.
+                let most = if are_many { 1..600_000 } else { 0..1 };
+                assert!(most.contains(&written), "{values} in {partitions}: {written} rows");
             }
         }
     }
@@ -391,7 +392,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn groups_of_several_sets_come_once() {
         let sql = "SELECT count(*), sum(n), sum(a), sum(b) FROM (SELECT a, b, count(*) AS n FROM \
-                   (SELECT value AS a, value % 7 AS b FROM range(200000)) GROUP BY ROLLUP (a, b))";
-        assert_eq!(rows(sql, 8 << 20, 3).await.0, rows(sql, 1 << 30, 3).await.0);
+                   (SELECT value * 7 % 200003 AS a, value % 7 AS b FROM range(200000)) GROUP BY ROLLUP (a, b))";
+        assert_eq!(rows(sql, 12 << 20, 3).await.0, rows(sql, 1 << 30, 3).await.0);
     }
 }
