@@ -51,6 +51,11 @@ const STEP: u64 = 64;
 /// Milliseconds in which the heap is taken to need a step less than it did, if it does.
 const EASING: u64 = 50;
 
+/// What the allocator may keep of what was freed, beside [`REST`].
+const KEPT: u64 = 32 << 20;
+/// Milliseconds between two looks at that.
+const TRIMS: u64 = 100;
+
 /// What a session may take; without a limit for all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Option<Arc<Shared>>);
@@ -69,6 +74,8 @@ struct Shared {
     /// What the heap is taken to need, and when that was looked at last, in milliseconds.
     expected: AtomicU64,
     looked: AtomicU64,
+    /// When it was looked at what the allocator keeps.
+    trimmed: AtomicU64,
     started: Instant,
 }
 
@@ -86,6 +93,7 @@ impl Budget {
             before: heap_unsafe::in_use(),
             expected: AtomicU64::new(0),
             looked: AtomicU64::new(0),
+            trimmed: AtomicU64::new(0),
             started: Instant::now(),
         })))
     }
@@ -117,6 +125,13 @@ impl Budget {
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
         let (taken, most) = (shared.taken(), heap_of(shared.total));
         taken.saturating_sub(own).saturating_add(more) <= most - left_to_decode(most)
+    }
+
+    /// Whether `more` bytes leave room on the heap for what is read and decoded.
+    pub(crate) fn is_free(&self, more: u64) -> bool {
+        let Some(shared) = &self.0 else { return true };
+        let most = heap_of(shared.total);
+        shared.taken().saturating_add(more) <= most - BESIDE - left_to_decode(most)
     }
 
     /// Bytes that are left for what row groups become while they are decoded.
@@ -192,8 +207,23 @@ impl Shared {
         heap_unsafe::in_use().saturating_sub(self.before)
     }
 
+    /// Has the allocator give back what was freed if it keeps more than it may. Where many
+    /// statements run, each leaves holes between the blocks of others.
+    fn trim(&self, heap: u64) {
+        let (now, before) = (self.started.elapsed().as_millis() as u64, self.trimmed.load(Relaxed));
+        if now < before + TRIMS || self.trimmed.swap(now, Relaxed) != before {
+            return;
+        }
+        let counted = self.before + heap + self.pool_bytes.load(Relaxed);
+        if heap_unsafe::resident().saturating_sub(counted) > self.total / REST + KEPT {
+            // It takes a while, which nobody has to wait for. Without a thread it is done next time.
+            let _ = std::thread::Builder::new().name("pagecast-trim".to_owned()).spawn(heap_unsafe::give_back);
+        }
+    }
+
     /// Gives the pool what the heap leaves.
     fn share_out(&self, heap: u64) {
+        self.trim(heap);
         let floor = floor(self.total).min(self.most);
         let left = (self.total - self.total / REST).saturating_sub(self.expect(heap)).clamp(floor, self.most);
         let (now, step) = (self.pool_bytes.load(Relaxed), self.total / STEP);

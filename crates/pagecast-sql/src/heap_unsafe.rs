@@ -112,6 +112,15 @@ pub(crate) fn keep_freed(bytes: u64) {
     let _ = bytes;
 }
 
+/// Bytes in memory that are no file's, where the system says so. Pages are taken to have 4 KiB:
+/// where they have more, less is known.
+pub(crate) fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut pages = pages.split(' ').skip(1).map_while(|pages| pages.parse::<u64>().ok());
+    let (all, shared) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
+    all.saturating_sub(shared) << 12
+}
+
 /// Gives free pages of the heap back to the system, where the allocator keeps them until asked.
 pub(crate) fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -15,6 +15,11 @@ use crate::patient::is_turn_taken;
 /// The part that is left.
 const PART: usize = 4;
 
+/// Whoever keeps this part of all memory and can write it, or hand it on, does so where the heap is
+/// full: operators take more than they account for, and reads would end the statement. Of less
+/// there would be too many files.
+const WORTH_IT: usize = 16;
+
 /// What hands rows from partition to partition. It is always given what it asks for, so that it
 /// spills none: two that spill into one pool may wait for each other for ever, and nothing says so
 /// (<https://github.com/apache/datafusion/issues/24883>, mended for a release after 55.2). If it
@@ -68,7 +73,7 @@ impl MemoryPool for LeftToTurn {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         // A sort that merges and spills what it has kept asks nobody else for a second.
         Held::check_current()?;
-        if reservation.consumer().name().starts_with(HANDS_ON) {
+        if additional == 0 || reservation.consumer().name().starts_with(HANDS_ON) {
             self.grow(reservation, additional);
             return Ok(());
         }
@@ -78,6 +83,10 @@ impl MemoryPool for LeftToTurn {
                 "{additional} bytes more: of {} a quarter is left to a large statement that runs",
                 self.most
             );
+        }
+        let is_worth_it = reservation.consumer().can_spill() && reservation.size() >= self.most / WORTH_IT;
+        if is_worth_it && !self.budget.is_free(additional as u64) {
+            return resources_err!("{additional} bytes more: the heap is full, and what is kept can be given up");
         }
         self.all.try_grow(reservation, additional)?;
         self.budget.make_room(self.all.reserved() as u64);
@@ -103,6 +112,7 @@ mod tests {
     use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
+    use crate::budget::tests::budget;
 
     fn spills(plan: &Arc<dyn ExecutionPlan>) -> usize {
         let own = plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0);
@@ -131,6 +141,21 @@ mod tests {
         held.end();
         assert!(grown().await.unwrap_err().to_string().contains("ended"));
         assert_eq!(pool.reserved(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_can_be_given_up_is_where_the_heap_is_full() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(LeftToTurn::new(1 << 20, budget(64 << 20)));
+        let sort = |can_spill| MemoryConsumer::new("a sort").with_can_spill(can_spill).register(&pool);
+        let (spills, holds) = (sort(true), sort(false));
+        let kept = Vec::<u8>::with_capacity(4 << 30);
+        // Few bytes are not worth a file.
+        spills.try_grow(100 << 10).unwrap();
+        assert!(spills.try_grow(1).unwrap_err().to_string().contains("the heap is full"));
+        holds.try_grow(100 << 10).unwrap();
+        holds.try_grow(1).unwrap();
+        spills.try_grow(0).unwrap();
+        drop(kept);
     }
 
     #[tokio::test]
