@@ -216,7 +216,7 @@ impl Shared {
         }
         let counted = self.before + heap + self.pool_bytes.load(Relaxed);
         if heap_unsafe::resident().saturating_sub(counted) > self.total / REST + KEPT {
-            // It takes a while, which nobody has to wait for. Without a thread it is done next time.
+            // Nobody has to wait for it. Without a thread it is done next time.
             let _ = std::thread::Builder::new().name("pagecast-trim".to_owned()).spawn(heap_unsafe::give_back);
         }
     }

@@ -87,7 +87,7 @@ pub(crate) async fn cut(
 ) -> Result<Vec<Part>> {
     let mut open: Vec<_> = (0..count).map(|_| None).collect();
     let mut parts = vec![Part { files: files.clone(), file: None, rows: 0, bytes: 0, has_null: false }; count];
-    // Of seed 0 is the hash by which rows came to their partition: it says nothing of them any more.
+    // By the hash of seed 0 they came to their partition: it says nothing of them any more.
     let random = RandomState::with_seed(seed + 1);
     let mut waiting = Waiting {
         keys,

@@ -7,8 +7,9 @@
 //! operator. Each row is written and read once, and nothing is sorted.
 //!
 //! Whether they are many is seen and not guessed: as many rows as a part of the memory holds are
-//! waited for. If these are all, or if most of them belong to groups that are there already, nothing
-//! goes to disk. A wrong choice costs time: what is in memory then is sorted and merged as before.
+//! waited for. If these are all, or if most of them belong to groups that are there already,
+//! nothing goes to disk. A wrong choice costs time: what is in memory then is sorted and merged as
+//! before.
 //!
 //! It goes when the aggregates of a released DataFusion do so
 //! (<https://github.com/apache/datafusion/issues/13123>).

@@ -47,7 +47,7 @@ pub(crate) fn at_once_by(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(u64, u
     let beside = made_beside(&roots, &schema)?;
     let is_long = schema.fields().iter().any(|field| is_long(field.data_type()));
     let mut most = u64::MAX;
-    // A window copies what it finds in other rows, and what is written of a batch is in memory first.
+    // A window copies what it finds in other rows; what is written is in memory first.
     if beside > 0 || window_results(plan).is_some_and(|results| results > 0) || is_long && plan.is::<DataSinkExec>() {
         most = LONG_BYTES;
     }
