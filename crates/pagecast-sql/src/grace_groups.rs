@@ -11,8 +11,8 @@
 //! nothing goes to disk. A wrong choice costs time: what is in memory then is sorted and merged as
 //! before.
 //!
-//! It goes when the aggregates of a released DataFusion do so
-//! (<https://github.com/apache/datafusion/issues/13123>).
+//! It goes when a released DataFusion does the same in place of sorting, which came with
+//! <https://github.com/apache/datafusion/pull/7400>.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
