@@ -43,7 +43,7 @@ use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, is_want_of_memory};
 use crate::cut::{How, Part, cut};
 use crate::expected_memory::limit;
 use crate::watched_rows::{WatchedExec, compacted};
@@ -51,6 +51,8 @@ use crate::watched_rows::{WatchedExec, compacted};
 /// The part of the memory for operators that rows of all partitions may take while they are
 /// waited for.
 const WAITING: usize = 8;
+/// What those of one may take in any case: fewer say nothing.
+const FEWEST: usize = 1 << 20;
 /// Groups that are expected to take less than this part of it stay in memory.
 const STAYS: usize = 2;
 /// What a group takes beside its values.
@@ -58,6 +60,8 @@ const OF_GROUP: usize = 50;
 /// Files that are open at once, all partitions together, and the least of a partition.
 const FILES: usize = 64;
 const LEAST: usize = 8;
+/// So often rows are cut.
+const DEPTH: u64 = 3;
 
 /// Has a session plan such groups where memory has a limit. It comes behind all other rules.
 pub fn install(ctx: &SessionContext) {
@@ -126,7 +130,7 @@ impl GraceGroupsExec {
 
     /// Bytes that rows of a partition may take while they are waited for.
     fn waiting(&self, context: &TaskContext) -> usize {
-        limit(&context.runtime_env()).map_or(usize::MAX, |most| most / WAITING / self.partitions())
+        limit(&context.runtime_env()).map_or(usize::MAX, |most| (most / WAITING / self.partitions()).max(FEWEST))
     }
 
     fn partitions(&self) -> usize {
@@ -150,7 +154,9 @@ impl GraceGroupsExec {
         let (input, args) = (self.groups.input().as_ref(), StatisticsArgs::new());
         let all = StatisticsContext::new().compute(input, &args).ok().and_then(|all| all.num_rows.get_value().copied());
         let of_group = bytes / rows.max(1) + OF_GROUP;
-        let expected = all.map(|all| (all / self.partitions() * known.len() / rows.max(1)).saturating_mul(of_group));
+        let expected = all
+            .map(|all| (all / self.partitions()).saturating_mul(known.len()) / rows.max(1))
+            .map(|all| all.saturating_mul(of_group));
         Ok(expected.is_none_or(|bytes| bytes > most / STAYS / self.partitions()))
     }
 
@@ -165,14 +171,6 @@ impl GraceGroupsExec {
         let stream = groups.execute(0, Arc::clone(context))?;
         groups.metrics().iter().flat_map(MetricsSet::iter).for_each(|metric| self.metrics.register(Arc::clone(metric)));
         Ok(stream)
-    }
-
-    /// The groups of each of the parts.
-    fn groups_of_parts(self: Arc<Self>, parts: Vec<Part>, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let schema = self.schema();
-        let parts = parts.into_iter().filter(|part| part.rows > 0);
-        let groups = stream::iter(parts).map(move |part| self.groups_of(part.plan()?, &context)).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(schema, groups))
     }
 
     async fn groups_of_all(
@@ -193,17 +191,85 @@ impl GraceGroupsExec {
                 if !are_many {
                     return self.groups_of(once(rows)?, &context);
                 }
-                let spills = SpillMetrics::new(&self.metrics, partition);
-                let files = SpillManager::new(context.runtime_env(), spills, self.groups.input().schema())
-                    .with_compression_type(context.session_config().spill_compression());
-                let count = (FILES / self.partitions()).max(LEAST);
-                let how = How { count, seed: 0, without_nulls: false };
-                let parts = cut(rows, &self.keys(), how, &files).await?;
-                return Ok(self.groups_of_parts(parts, context));
+                let on_disk = OnDisk::of(rows, self, partition, context).await?;
+                let schema = on_disk.node.schema();
+                let groups = stream::try_unfold(on_disk, |mut on_disk| async {
+                    let next = on_disk.next().await?;
+                    Ok(next.map(|batch| (batch, on_disk)))
+                });
+                return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, groups)));
             }
         }
         let rows = Waiting { first: first.into(), held }.before(rows);
         self.groups_of(once(rows)?, &context)
+    }
+}
+
+/// Rows on disk in parts, which are grouped one after the other.
+struct OnDisk {
+    node: Arc<GraceGroupsExec>,
+    context: Arc<TaskContext>,
+    files: SpillManager,
+    left: Vec<Cut>,
+    /// The groups of a part, and the part itself until it has given some.
+    grouped: Option<(SendableRecordBatchStream, Option<Cut>)>,
+}
+
+struct Cut {
+    part: Part,
+    /// How often its rows were cut.
+    depth: u64,
+}
+
+impl OnDisk {
+    async fn of(
+        rows: SendableRecordBatchStream,
+        node: Arc<GraceGroupsExec>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Self> {
+        let spills = SpillMetrics::new(&node.metrics, partition);
+        let files = SpillManager::new(context.runtime_env(), spills, rows.schema())
+            .with_compression_type(context.session_config().spill_compression());
+        let mut on_disk = Self { node, context, files, left: Vec::new(), grouped: None };
+        on_disk.cut(rows, 0).await?;
+        Ok(on_disk)
+    }
+
+    async fn cut(&mut self, rows: SendableRecordBatchStream, depth: u64) -> Result<()> {
+        let count = (FILES / self.node.partitions()).max(LEAST);
+        let parts = cut(rows, &self.node.keys(), How { count, seed: depth, without_nulls: false }, &self.files).await?;
+        let parts = parts.into_iter().filter(|part| part.rows > 0);
+        self.left.extend(parts.map(|part| Cut { part, depth: depth + 1 }));
+        Ok(())
+    }
+
+    /// The next groups. A part that finds no room, when others have given rows already, is cut
+    /// again.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some((groups, cut)) = &mut self.grouped else {
+                let Some(cut) = self.left.pop() else { return Ok(None) };
+                self.grouped = Some((self.node.groups_of(cut.part.plan()?, &self.context)?, Some(cut)));
+                continue;
+            };
+            match groups.try_next().await {
+                Ok(Some(batch)) => {
+                    *cut = None;
+                    return Ok(Some(batch));
+                }
+                Ok(None) => self.grouped = None,
+                Err(error) if is_want_of_memory(&error) => {
+                    let Some(Cut { part, depth }) = cut.take().filter(|cut| cut.depth < DEPTH) else {
+                        return Err(error);
+                    };
+                    // What it holds is given back first.
+                    self.grouped = None;
+                    self.cut(part.rows_of()?, depth).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
@@ -380,8 +446,8 @@ mod tests {
             let sql = grouped("k", values);
             let (right, written) = rows(&sql, 1 << 30, 2).await;
             assert_eq!(written, 0, "{values}");
-            for partitions in [1, 2, 5] {
-                let (little, written) = rows(&sql, 6 << 20, partitions).await;
+            for (partitions, megabytes) in [(1, 6), (1, 3), (2, 6), (5, 6)] {
+                let (little, written) = rows(&sql, megabytes << 20, partitions).await;
                 assert_eq!(little, right, "{values} in {partitions}");
                 // Each once, but for those of a part that found no room when its turn came.
                 let most = if are_many { 1..600_000 } else { 0..1 };
