@@ -74,8 +74,10 @@ struct Shared {
     /// What the heap is taken to need, and when that was looked at last, in milliseconds.
     expected: AtomicU64,
     looked: AtomicU64,
-    /// When it was looked at what the allocator keeps.
+    /// When it was looked at what the allocator keeps, and what was left then that it does not:
+    /// a program's own, and results that it was handed.
     trimmed: AtomicU64,
+    others: AtomicU64,
     started: Instant,
 }
 
@@ -94,6 +96,7 @@ impl Budget {
             expected: AtomicU64::new(0),
             looked: AtomicU64::new(0),
             trimmed: AtomicU64::new(0),
+            others: AtomicU64::new(0),
             started: Instant::now(),
         })))
     }
@@ -209,21 +212,32 @@ impl Shared {
 
     /// Has the allocator give back what was freed if it keeps more than it may. Where many
     /// statements run, each leaves holes between the blocks of others.
-    fn trim(&self, heap: u64) {
+    fn trim(self: &Arc<Self>) {
         let (now, before) = (self.started.elapsed().as_millis() as u64, self.trimmed.load(Relaxed));
         if now < before + TRIMS || self.trimmed.swap(now, Relaxed) != before {
             return;
         }
-        let counted = self.before + heap + self.pool_bytes.load(Relaxed);
-        if heap_unsafe::resident().saturating_sub(counted) > self.total / REST + KEPT {
+        let kept = self.kept();
+        let others = self.others.fetch_min(kept, Relaxed).min(kept);
+        if kept - others > self.total / REST + KEPT {
+            let shared = Arc::clone(self);
+            let trim = move || {
+                heap_unsafe::give_back();
+                shared.others.store(shared.kept(), Relaxed);
+            };
             // Nobody has to wait for it. Without a thread it is done next time.
-            let _ = std::thread::Builder::new().name("pagecast-trim".to_owned()).spawn(heap_unsafe::give_back);
+            let _ = std::thread::Builder::new().name("pagecast-trim".to_owned()).spawn(trim);
         }
     }
 
+    /// Bytes of the process that are neither in use on the heap nor the pool's.
+    fn kept(&self) -> u64 {
+        heap_unsafe::resident().saturating_sub(heap_unsafe::in_use() + self.pool_bytes.load(Relaxed))
+    }
+
     /// Gives the pool what the heap leaves.
-    fn share_out(&self, heap: u64) {
-        self.trim(heap);
+    fn share_out(self: &Arc<Self>, heap: u64) {
+        self.trim();
         let floor = floor(self.total).min(self.most);
         let left = (self.total - self.total / REST).saturating_sub(self.expect(heap)).clamp(floor, self.most);
         let (now, step) = (self.pool_bytes.load(Relaxed), self.total / STEP);

@@ -158,6 +158,9 @@ fn settings_are_the_connections_own() {
     server.assert_idle();
 }
 
+/// A statement of one row that needs a place.
+const READS: &str = "SELECT 1 FROM nation LIMIT 1";
+
 #[test]
 fn who_drops_a_query_ends_it() {
     let server = server(&["--max-queries", "1"]);
@@ -169,16 +172,16 @@ fn who_drops_a_query_ends_it() {
         assert!(tokio::time::timeout(Duration::from_millis(300), rows.next()).await.is_err());
         // Who comes after it waits.
         let mut second = crate::flight::client(&server).await;
-        let waits = tokio::time::timeout(Duration::from_millis(300), all(&mut second, "SELECT 1")).await;
+        let waits = tokio::time::timeout(Duration::from_millis(300), all(&mut second, READS)).await;
         assert!(waits.is_err());
         drop(rows);
-        assert_eq!(number(&all(&mut second, "SELECT 1").await.unwrap()), 1);
+        assert_eq!(number(&all(&mut second, READS).await.unwrap()), 1);
         // So does one whose connection goes.
         let mut third = crate::flight::client(&server).await;
         let mut rows = third.do_get(ticket).await.unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(300), rows.next()).await.is_err());
         drop((rows, third));
-        assert_eq!(number(&all(&mut second, "SELECT 1").await.unwrap()), 1);
+        assert_eq!(number(&all(&mut second, READS).await.unwrap()), 1);
     });
     server.assert_idle();
 }
@@ -233,7 +236,7 @@ fn users_show_tokens() {
     fs::write(&users, "ada secret memory=1MiB\nbob other\n").unwrap();
     let server = server(&["--users", users.to_str().unwrap()]);
     run(async {
-        let greedy = "SELECT count(*) FROM (SELECT DISTINCT l_comment, l_orderkey FROM lineitem)";
+        let greedy = "SELECT sum(length(s)) FROM (SELECT string_agg(repeat(l_comment, 10), '') AS s FROM lineitem)";
         for (user, password) in [("ada", "other"), ("ada", ""), ("eve", "secret"), ("ada", "secret ")] {
             let mut client = client(&server).await;
             let said = client.handshake(user, password).await.unwrap_err().to_string();
