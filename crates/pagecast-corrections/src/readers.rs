@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::Result as ParquetResult;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
 use crate::footer;
 
@@ -49,7 +49,13 @@ impl AsyncFileReader for Reader {
         &'a mut self,
         options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        let footer = self.0.get_metadata(options);
-        async move { footer::read(Arc::unwrap_or_clone(footer.await?)).map(Arc::new) }.boxed()
+        let reader = &mut self.0;
+        // Bounds of pages are read here, too: a scan that did so later would have them as they are.
+        let options = options.cloned().unwrap_or_default().with_page_index_policy(PageIndexPolicy::Optional);
+        async move {
+            let footer = reader.get_metadata(Some(&options)).await?;
+            footer::read(Arc::unwrap_or_clone(footer)).map(Arc::new)
+        }
+        .boxed()
     }
 }
