@@ -12,6 +12,7 @@ use datafusion::common::Result;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::metrics::SpillMetrics;
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -23,6 +24,23 @@ use crate::watched_rows::compacted;
 
 /// Bytes of rows that wait to be written: each file gets its part of them at once.
 const WAITING: usize = 4 << 20;
+
+/// Files that are open at once, all partitions together, and the least of a partition.
+const FILES: usize = 64;
+const LEAST: usize = 4;
+/// So often rows are cut anew where a part of them does not fit.
+pub(crate) const DEPTH: u64 = 4;
+
+/// Into how many parts each of so many partitions is cut.
+pub(crate) fn parts_of(partitions: usize) -> usize {
+    (FILES / partitions.max(1)).max(LEAST)
+}
+
+/// Makes the files of rows of this kind.
+pub(crate) fn files_of(context: &TaskContext, spills: SpillMetrics, schema: SchemaRef) -> SpillManager {
+    let compression = context.session_config().spill_compression();
+    SpillManager::new(context.runtime_env(), spills, schema).with_compression_type(compression)
+}
 
 /// Rows on disk. There may be none.
 #[derive(Clone)]

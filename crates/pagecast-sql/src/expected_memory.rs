@@ -18,8 +18,6 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
-use crate::grace_groups::groups_of;
-
 /// What a row takes in the table of a hash join or of groups, beside its values.
 const OF_ROW: usize = 20;
 /// What a text or a list is taken to have, where nothing is known of it.
@@ -42,7 +40,7 @@ pub(crate) fn kept(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Opt
         return Some(rows.min(sort.fetch().unwrap_or(usize::MAX)).saturating_mul(of_row));
     }
     // Of its groups no number is known but where DataFusion guesses one.
-    let groups = groups_of(node).or_else(|| node.downcast_ref::<AggregateExec>())?;
+    let groups = node.downcast_ref::<AggregateExec>()?;
     if groups.group_expr().is_empty() { None } else { bytes(node, OF_ROW, context) }
 }
 

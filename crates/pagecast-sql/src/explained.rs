@@ -17,6 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde_json::{Value, json};
 
 use crate::expected_memory::{kept, limit};
+use crate::grace_groups::groups_of;
 use crate::grace_join::join_of;
 
 /// What EXPLAIN shows, with the plan that `runs`.
@@ -67,12 +68,17 @@ fn in_lines(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String
         return text.to_owned();
     }
     let context = StatisticsContext::new();
-    let said = lines.iter().zip(nodes).map(|(line, node)| match (kept(node, &context), spared(node, &context)) {
+    let said = lines.iter().zip(nodes).map(|(line, node)| match (keeps(node, &context), spared(node, &context)) {
         (Some(bytes), _) => format!("{line}, keeps {}\n", told(bytes, most)),
         (None, Some(bytes)) => format!("{line}, goes to disk where a table keeps {}\n", told(bytes, most)),
         (None, None) => format!("{line}\n"),
     });
     said.collect()
+}
+
+/// Bytes that a node keeps; groups may go to disk, and nobody knows before.
+fn keeps(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Option<usize> {
+    groups_of(node).map_or_else(|| kept(node, context), |groups| kept(groups, context))
 }
 
 /// Bytes that a join which goes to disk would keep.
@@ -88,7 +94,7 @@ fn told(bytes: usize, most: Option<usize>) -> String {
 /// The same in JSON.
 fn in_json(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String {
     fn say(shown: &mut Value, node: &dyn ExecutionPlan, most: Option<usize>, context: &StatisticsContext) {
-        for (name, bytes) in [("Kept Bytes", kept(node, context)), ("Table Bytes Spared", spared(node, context))] {
+        for (name, bytes) in [("Kept Bytes", keeps(node, context)), ("Table Bytes Spared", spared(node, context))] {
             if let Some(bytes) = bytes {
                 shown[name] = json!(bytes);
                 shown["Most Bytes"] = json!(most);

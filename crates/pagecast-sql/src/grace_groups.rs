@@ -6,10 +6,15 @@
 //! hash of their keys into files, and groups these one after the other, by DataFusion's own
 //! operator. Each row is written and read once, and nothing is sorted.
 //!
-//! Whether they are many is seen and not guessed: as many rows as a part of the memory holds are
-//! waited for. If these are all, or if most of them belong to groups that are there already,
-//! nothing goes to disk. A wrong choice costs time: what is in memory then is sorted and merged as
-//! before.
+//! The paper is that of the join. Deviations: the operator that groups a part is the engine's,
+//! and nothing of a part stays in memory while others are written. Whether groups are many is
+//! seen: as many rows as a part of the memory holds are waited for. If these are all, if most of
+//! them belong to groups that are there already, or if no more rows are expected than fit,
+//! nothing goes to disk. A wrong choice costs time: what is in memory then is sorted and merged
+//! as before.
+//!
+//! It suits keys that are mostly different ones and come in any order. Where each comes again much
+//! later than the first rows show, all is written for nothing.
 //!
 //! It goes when a released DataFusion does the same in place of sorting, which came with
 //! <https://github.com/apache/datafusion/pull/7400>.
@@ -44,7 +49,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
 use crate::budget::{Budget, is_want_of_memory};
-use crate::cut::{How, Part, cut};
+use crate::cut::{DEPTH, How, Part, cut, files_of, parts_of};
 use crate::expected_memory::limit;
 use crate::watched_rows::{WatchedExec, compacted};
 
@@ -57,12 +62,6 @@ const FEWEST: usize = 1 << 20;
 const STAYS: usize = 2;
 /// What a group takes beside its values.
 const OF_GROUP: usize = 50;
-/// Files that are open at once, all partitions together, and the least of a partition.
-const FILES: usize = 64;
-const LEAST: usize = 8;
-/// So often rows are cut.
-const DEPTH: u64 = 3;
-
 /// Has a session plan such groups where memory has a limit. It comes behind all other rules.
 pub fn install(ctx: &SessionContext) {
     if limit(&ctx.runtime_env()).is_none() {
@@ -165,7 +164,7 @@ impl GraceGroupsExec {
     }
 
     /// The groups of these rows.
-    fn groups_of(&self, rows: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn grouped(&self, rows: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = Arc::new(WatchedExec::over(rows, &Budget::default())?);
         let groups = with_input(&self.groups, vec![rows])?;
         let stream = groups.execute(0, Arc::clone(context))?;
@@ -173,7 +172,7 @@ impl GraceGroupsExec {
         Ok(stream)
     }
 
-    async fn groups_of_all(
+    async fn grouped_to_fit(
         self: Arc<Self>,
         mut rows: SendableRecordBatchStream,
         partition: usize,
@@ -189,7 +188,7 @@ impl GraceGroupsExec {
                 let are_many = self.are_many(&first, bytes, &context)?;
                 let rows = Waiting { first: first.into(), held }.before(rows);
                 if !are_many {
-                    return self.groups_of(once(rows)?, &context);
+                    return self.grouped(once(rows)?, &context);
                 }
                 let on_disk = OnDisk::of(rows, self, partition, context).await?;
                 let schema = on_disk.node.schema();
@@ -201,7 +200,7 @@ impl GraceGroupsExec {
             }
         }
         let rows = Waiting { first: first.into(), held }.before(rows);
-        self.groups_of(once(rows)?, &context)
+        self.grouped(once(rows)?, &context)
     }
 }
 
@@ -229,16 +228,15 @@ impl OnDisk {
         context: Arc<TaskContext>,
     ) -> Result<Self> {
         let spills = SpillMetrics::new(&node.metrics, partition);
-        let files = SpillManager::new(context.runtime_env(), spills, rows.schema())
-            .with_compression_type(context.session_config().spill_compression());
+        let files = files_of(&context, spills, rows.schema());
         let mut on_disk = Self { node, context, files, left: Vec::new(), grouped: None };
         on_disk.cut(rows, 0).await?;
         Ok(on_disk)
     }
 
     async fn cut(&mut self, rows: SendableRecordBatchStream, depth: u64) -> Result<()> {
-        let count = (FILES / self.node.partitions()).max(LEAST);
-        let parts = cut(rows, &self.node.keys(), How { count, seed: depth, without_nulls: false }, &self.files).await?;
+        let how = How { count: parts_of(self.node.partitions()), seed: depth, without_nulls: false };
+        let parts = cut(rows, &self.node.keys(), how, &self.files).await?;
         let parts = parts.into_iter().filter(|part| part.rows > 0);
         self.left.extend(parts.map(|part| Cut { part, depth: depth + 1 }));
         Ok(())
@@ -250,7 +248,7 @@ impl OnDisk {
         loop {
             let Some((groups, cut)) = &mut self.grouped else {
                 let Some(cut) = self.left.pop() else { return Ok(None) };
-                self.grouped = Some((self.node.groups_of(cut.part.plan()?, &self.context)?, Some(cut)));
+                self.grouped = Some((self.node.grouped(cut.part.plan()?, &self.context)?, Some(cut)));
                 continue;
             };
             match groups.try_next().await {
@@ -389,7 +387,7 @@ impl ExecutionPlan for GraceGroupsExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.groups.input().execute(partition, Arc::clone(&context))?;
         let node = Arc::new(Self { groups: self.groups.clone(), metrics: self.metrics.clone() });
-        let groups = stream::once(node.groups_of_all(rows, partition, context)).try_flatten();
+        let groups = stream::once(node.grouped_to_fit(rows, partition, context)).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), groups.boxed())))
     }
 }

@@ -14,14 +14,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::TryStreamExt;
 
 use crate::budget::is_want_of_memory;
-use crate::cut::{How, Part, cut};
+use crate::cut::{DEPTH, How, Part, cut, files_of, parts_of};
 use crate::watched_joins::watched_join;
-
-/// Files of a side that are open at once, all partitions together, and the least of a partition.
-const FILES: usize = 64;
-const LEAST: usize = 4;
-/// So often a pair is cut anew.
-const DEPTH: u64 = 4;
 
 /// Parts of both sides in which rows may meet.
 struct Pair {
@@ -54,12 +48,9 @@ impl Pairs {
         (metrics, partition): (&ExecutionPlanMetricsSet, usize),
     ) -> Result<Self> {
         let spills = SpillMetrics::new(metrics, partition);
-        let compression = context.session_config().spill_compression();
-        let files = [join.left(), join.right()].map(|side| {
-            SpillManager::new(context.runtime_env(), spills.clone(), side.schema()).with_compression_type(compression)
-        });
+        let files = [join.left(), join.right()].map(|side| files_of(&context, spills.clone(), side.schema()));
         let (one, other) = join.on().iter().cloned().unzip();
-        let count = (FILES / join.right().output_partitioning().partition_count().max(1)).max(LEAST);
+        let count = parts_of(join.right().output_partitioning().partition_count());
         let (wanted, output) = (join.fetch().unwrap_or(usize::MAX), BaselineMetrics::new(metrics, partition));
         let mut pairs =
             Self { join, context, files, keys: [one, other], count, left: Vec::new(), joined: None, wanted, output };
