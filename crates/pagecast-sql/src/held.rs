@@ -115,6 +115,13 @@ impl Held {
         self.0.large.wait().await;
     }
 
+    /// What this thread does next for its statement takes long.
+    pub(crate) fn takes_long() {
+        if let Some(held) = Self::current() {
+            held.0.used.be_large();
+        }
+    }
+
     /// Has its tasks end wherever they look next.
     pub(crate) fn end(&self) {
         self.0.ended.store(true, Relaxed);

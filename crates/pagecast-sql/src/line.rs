@@ -57,6 +57,11 @@ impl Line {
         Self { waiting: Mutex::new(waiting), first: AtomicUsize::new(NOBODY) }
     }
 
+    /// Whether somebody waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted_below(NOBODY)
+    }
+
     /// Whether somebody waits who has used so little that it is of a level below this one.
     pub(crate) fn is_wanted_below(&self, level: usize) -> bool {
         self.first.load(Relaxed) < level

@@ -12,9 +12,15 @@
 //! priorities fall step by step. Here the runtime's queues stay, and who comes to a thread out of
 //! turn is put into the line.
 //!
+//! What cannot give way, as a join that looks for rows and finds none, leaves its thread to others
+//! when its turn is over, and waits for the next one beside them.
+//!
 //! Statements are planned in threads of their own, and have a line of their own: large plans are
 //! made by as many at once as there are processors, each to its end, for a plan that is half made
-//! holds memory.
+//! holds memory. Only much smaller ones are let in between.
+//!
+//! What counts is processor time. On a machine that has more to do, a small statement that was kept
+//! from running for a while is a small one still.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -25,6 +31,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::task::block_in_place;
 
 use crate::line::{Comer, Line};
@@ -37,6 +44,9 @@ const COMES: Duration = Duration::from_millis(1);
 /// Statements that have used less than so much are of the first level, and so on. Those of the
 /// first one need no processor.
 const LEVELS: [Duration; 3] = [Duration::from_millis(10), Duration::from_millis(100), Duration::from_secs(1)];
+/// Plans of the highest level let those below this one in between. There is a half-made plan more
+/// each time.
+const SMALL_PLANS: usize = 2;
 
 /// Of all tasks of statements in this process.
 static LINE: Line = Line::new();
@@ -55,9 +65,11 @@ pub(crate) struct Used(Arc<AtomicU64>);
 #[derive(Clone, Copy)]
 struct Turn {
     line: &'static Line,
-    began: Instant,
-    /// What the statement had used before.
+    /// What the statement had used before this poll.
     used: u64,
+    /// Processor time of this thread by then.
+    before: Duration,
+    began: Instant,
     has_processor: bool,
     on: On,
 }
@@ -66,7 +78,7 @@ struct Turn {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Worker,
-    /// It is no worker any more: it has left its place to another thread.
+    /// It is no worker any more: it has left its place to another thread, and may wait.
     Beside,
     /// The task's own, in which it may wait.
     Own,
@@ -76,15 +88,46 @@ fn level(nanoseconds: u64) -> usize {
     LEVELS.iter().filter(|level| u128::from(nanoseconds) >= level.as_nanos()).count()
 }
 
+/// Processor time that this thread has used.
+fn time_of_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 impl Turn {
+    fn begin(line: &'static Line, used: u64, has_processor: bool, on: On) -> Self {
+        Self { line, used, before: time_of_thread(), began: Instant::now(), has_processor, on }
+    }
+
+    fn level(&self) -> usize {
+        level(self.used + self.ran().as_nanos() as u64)
+    }
+
+    /// Processor time since the poll began.
+    fn ran(&self) -> Duration {
+        time_of_thread().saturating_sub(self.before)
+    }
+
     fn is_over(&self) -> bool {
-        let ran = self.began.elapsed();
-        match level(self.used + ran.as_nanos() as u64) {
-            0 => false,
-            _ if !self.has_processor => true,
-            _ if self.on == On::Own => false,
-            level => ran >= TURN || self.line.is_wanted_below(level),
+        let since = self.began.elapsed();
+        match self.on {
+            // Less time has passed than it may use: nobody needs to ask the system how much it did.
+            _ if !self.has_processor => level(self.used + since.as_nanos() as u64) > 0 && self.level() > 0,
+            On::Own => self.line.is_wanted_below(SMALL_PLANS) && self.level() == LEVELS.len(),
+            On::Worker | On::Beside => {
+                since >= TURN || self.line.is_wanted() && self.line.is_wanted_below(self.level())
+            }
         }
+    }
+
+    /// Waits in this thread for a processor.
+    fn after_the_line(self) -> Self {
+        let (waker, level) = (Waker::from(Arc::new(Unpark(thread::current()))), self.level().max(1));
+        let mut comer = Comer::to(self.line);
+        while !comer.may_go_on(level, Instant::now(), &waker) {
+            thread::park();
+        }
+        Self { began: Instant::now(), has_processor: true, ..self }
     }
 }
 
@@ -94,21 +137,22 @@ pub(crate) fn is_turn_over() -> bool {
 }
 
 /// For what cannot give way: when its turn is over, processor and thread are left to others, and
-/// the rest of the poll goes on beside them. Who has a thread of its own waits in it.
+/// the rest of the poll goes on beside them, in the next turn.
 pub(crate) fn step_aside() {
     let Some(turn) = CURRENT.get().filter(Turn::is_over) else { return };
-    match turn.on {
-        On::Beside => {}
-        On::Own => CURRENT.set(Some(turn.after_the_line())),
-        On::Worker => {
-            CURRENT.set(Some(Turn { has_processor: false, on: On::Beside, ..turn }));
-            if turn.has_processor {
-                turn.line.give_back();
-            }
-            // The runtime takes its thread back unless another has come for it by then.
-            block_in_place(|| thread::sleep(COMES));
-        }
+    if turn.has_processor {
+        turn.line.give_back();
     }
+    let waits = Turn { has_processor: false, ..turn };
+    CURRENT.set(Some(waits));
+    CURRENT.set(Some(match turn.on {
+        On::Own => waits.after_the_line(),
+        // The runtime takes its thread back unless another has come for it by then.
+        On::Worker | On::Beside => block_in_place(|| {
+            thread::sleep(COMES);
+            Turn { on: On::Beside, ..waits }.after_the_line()
+        }),
+    }));
 }
 
 /// Whether this thread plans a statement, and nothing else.
@@ -123,24 +167,22 @@ pub(crate) fn be_large() {
     }
 }
 
-impl Turn {
-    /// Waits in this thread for a processor.
-    fn after_the_line(self) -> Self {
-        let (ran, waker) = (self.began.elapsed(), Waker::from(Arc::new(Unpark(thread::current()))));
-        let (level, mut comer) = (level(self.used + ran.as_nanos() as u64).max(1), Comer::to(self.line));
-        while !comer.may_go_on(level, Instant::now(), &waker) {
-            thread::park();
-        }
-        let now = Instant::now();
-        Self { began: now.checked_sub(ran).unwrap_or(now), has_processor: true, ..self }
-    }
-}
-
 struct Unpark(Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
+    }
+}
+
+impl Used {
+    /// What its tasks do next takes long, and they need a processor for it.
+    pub(crate) fn be_large(&self) {
+        if let Some(turn) = CURRENT.get().filter(|turn| !turn.has_processor) {
+            let used = LEVELS[0].as_nanos() as u64;
+            self.0.fetch_add(used, Relaxed);
+            CURRENT.set(Some(Turn { used: turn.used + used, ..turn }));
+        }
     }
 }
 
@@ -174,13 +216,13 @@ impl<F: Future> Future for InTurn<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let (began, used) = (Instant::now(), self.used.0.load(Relaxed));
+        let used = self.used.0.load(Relaxed);
         let level = level(used);
-        if !self.comer.may_go_on(level, began, context.waker()) {
+        if !self.comer.may_go_on(level, Instant::now(), context.waker()) {
             return Poll::Pending;
         }
         let this = &mut *self;
-        let turn = Turn { line: this.comer.line(), began, used, has_processor: level > 0, on: this.on };
+        let turn = Turn::begin(this.comer.line(), used, level > 0, this.on);
         let _working = Working::begin(turn, &this.used);
         this.future.as_mut().poll(context)
     }
@@ -202,7 +244,7 @@ impl<'a> Working<'a> {
 impl Drop for Working<'_> {
     fn drop(&mut self) {
         let Some(turn) = CURRENT.replace(self.outer) else { return };
-        self.used.0.fetch_add(turn.began.elapsed().as_nanos() as u64, Relaxed);
+        self.used.0.fetch_add(turn.ran().as_nanos() as u64, Relaxed);
         if turn.has_processor {
             turn.line.give_back();
         }
@@ -272,6 +314,38 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_give_way_leaves_its_thread_and_waits_for_its_turn() {
+        let runtime = Builder::new_multi_thread().worker_threads(3).build().unwrap();
+        let (line, stopped, at_once) = (line(1), Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let large = |_| {
+            let (stopped, at_once) = (Arc::clone(&stopped), Arc::clone(&at_once));
+            runtime.spawn(in_turn_of(line, &used(Duration::from_secs(10)), On::Worker, async move {
+                let (mut most, mut turns) = (0, 0);
+                while !stopped.load(Relaxed) {
+                    most = most.max(at_once.fetch_add(1, Relaxed) + 1);
+                    turns += u64::from(is_turn_over());
+                    at_once.fetch_sub(1, Relaxed);
+                    step_aside();
+                }
+                (most, turns)
+            }))
+        };
+        let tasks: Vec<_> = (0..12).map(large).collect();
+        let timers = Builder::new_current_thread().enable_time().build().unwrap();
+        let answers = (0..300).all(|_| {
+            thread::sleep(COMES);
+            let small = runtime.spawn(in_turn_of(line, &Used::default(), On::Worker, give_way()));
+            timers.block_on(async { tokio::time::timeout(Duration::from_secs(20), small).await.is_ok() })
+        });
+        stopped.store(true, Relaxed);
+        assert!(answers, "large tasks have all threads");
+        let ended: Vec<_> = tasks.into_iter().map(|task| runtime.block_on(task).unwrap()).collect();
+        assert!(ended.iter().all(|(most, _)| *most <= 1), "{ended:?}");
+        assert!(ended.iter().filter(|(_, turns)| *turns > 0).count() > 1, "{ended:?}");
+        assert_eq!(line.state(), (Some(1), 0));
+    }
+
+    #[test]
     fn who_is_dropped_leaves_its_turn_to_the_next() {
         let (line, waker) = (line(1), Waker::noop());
         let (mut context, now) = (Context::from_waker(waker), Instant::now());
@@ -301,7 +375,7 @@ mod tests {
                 let waiting = Arc::clone(&waiting);
                 thread::spawn(move || {
                     let planning = async {
-                        thread::sleep(LEVELS[0]);
+                        while time_of_thread() < 2 * LEVELS[0] {}
                         waiting.fetch_add(1, Relaxed);
                         step_aside();
                         // Nobody else has the processor until the poll is over.

@@ -206,6 +206,8 @@ impl Watched {
     }
 }
 
+/// A function of more bytes of long values than these takes a while.
+const TAKES_LONG: u64 = 256 << 10;
 /// Buffers of so many bytes are kept whatever part of them a batch needs.
 const FEW: usize = 64 << 10;
 /// The part of its buffers that a batch needs, if they stay.
@@ -273,7 +275,12 @@ impl Stream for Watched {
             self.check_width(&batch)?;
             self.gather(&batch)?;
             let batch = if self.compact { compacted(batch)? } else { batch };
+            let takes_long = self.most < u64::MAX && long_bytes(&batch) > TAKES_LONG;
             self.rest = Some(Parts::of(batch, self.most, self.beside));
+            if takes_long {
+                Held::takes_long();
+                return self.poll_next(context);
+            }
         }
     }
 }
