@@ -7,26 +7,36 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{ArrowPrimitiveType, DataType, FieldRef, Float16Type, Float32Type, Float64Type};
-use datafusion::common::{Result, ScalarValue};
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type};
+use datafusion::common::Result;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
-    Signature, StatisticsArgs,
-};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{AggregateUDF, GroupsAccumulator};
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+
+use crate::in_groups::InGroups;
 
 /// The functions in the place of DataFusion's.
 pub(crate) fn functions() -> [AggregateUDF; 2] {
-    [(min_udaf(), false), (max_udaf(), true)].map(|(inner, greatest)| Extreme { inner, greatest }.into())
+    [InGroups::over(min_udaf(), min), InGroups::over(max_udaf(), max)]
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Extreme {
-    inner: Arc<AggregateUDF>,
-    greatest: bool,
+fn min(inner: &Arc<AggregateUDF>, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+    extreme(inner, args, false)
+}
+
+fn max(inner: &Arc<AggregateUDF>, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+    extreme(inner, args, true)
+}
+
+fn extreme(inner: &AggregateUDF, args: AccumulatorArgs<'_>, greatest: bool) -> Result<Box<dyn GroupsAccumulator>> {
+    type Half = <Float16Type as ArrowPrimitiveType>::Native;
+    Ok(match args.return_field.data_type() {
+        DataType::Float16 => of_floats::<Float16Type>(greatest, Half::NEG_INFINITY, Half::NAN),
+        DataType::Float32 => of_floats::<Float32Type>(greatest, f32::NEG_INFINITY, f32::NAN),
+        DataType::Float64 => of_floats::<Float64Type>(greatest, f64::NEG_INFINITY, f64::NAN),
+        _ => return inner.create_groups_accumulator(args),
+    })
 }
 
 /// Of floats of one type.
@@ -58,73 +68,5 @@ where
             };
             Box::new(PrimitiveGroupsAccumulator::<T, _>::new(&T::DATA_TYPE, min).with_starting_value(nan))
         }
-    }
-}
-
-impl AggregateUDFImpl for Extreme {
-    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        type Half = <Float16Type as ArrowPrimitiveType>::Native;
-        Ok(match args.return_field.data_type() {
-            DataType::Float16 => of_floats::<Float16Type>(self.greatest, Half::NEG_INFINITY, Half::NAN),
-            DataType::Float32 => of_floats::<Float32Type>(self.greatest, f32::NEG_INFINITY, f32::NAN),
-            DataType::Float64 => of_floats::<Float64Type>(self.greatest, f64::NEG_INFINITY, f64::NAN),
-            _ => return self.inner.create_groups_accumulator(args),
-        })
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(arguments)
-    }
-
-    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        self.inner.state_fields(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
-    }
-
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(args)
-    }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
-    }
-
-    fn reverse_expr(&self) -> ReversedUDAF {
-        self.inner.inner().reverse_expr()
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(arguments)
-    }
-
-    fn is_descending(&self) -> Option<bool> {
-        self.inner.is_descending()
-    }
-
-    fn value_from_stats(&self, statistics: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        self.inner.value_from_stats(statistics)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
-
-    fn set_monotonicity(&self, of: &DataType) -> SetMonotonicity {
-        self.inner.inner().set_monotonicity(of)
     }
 }

@@ -44,6 +44,7 @@ mod float_keys;
 pub mod floats;
 pub mod footer;
 mod guards;
+mod in_groups;
 mod instants;
 pub mod intervals;
 mod merge_joins;
@@ -58,6 +59,7 @@ mod readers;
 mod set_operations;
 pub mod settings;
 mod simplified;
+mod states;
 pub mod statistics;
 mod subqueries;
 mod time_units;
@@ -111,7 +113,7 @@ pub fn install(ctx: &SessionContext, may_fail: fn(&ScalarUDF) -> bool) -> Result
     for function in bins::functions() {
         state.register_udf(Arc::new(function))?;
     }
-    for function in extremes::functions() {
+    for function in extremes::functions().into_iter().chain(states::functions()) {
         state.register_udaf(Arc::new(function))?;
     }
     state.register_function_rewrite(Arc::new(floats::AsNumbers))?;

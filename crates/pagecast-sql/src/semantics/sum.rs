@@ -243,8 +243,8 @@ impl<T: Ends> GroupsAccumulator for Totals<T> {
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let values = values[0].as_primitive::<T>().clone().with_data_type(self.kind.clone());
         let Some(filter) = filter else { return Ok(vec![Arc::new(values)]) };
-        let left_out = arrow::compute::not(&arrow::compute::prep_null_mask_filter(filter))?;
-        Ok(vec![arrow::compute::nullif(&values, &left_out)?])
+        let taken: BooleanArray = filter.iter().map(|taken| Some(taken == Some(true))).collect();
+        Ok(vec![arrow::compute::nullif(&values, &arrow::compute::not(&taken)?)?])
     }
 
     fn size(&self) -> usize {
