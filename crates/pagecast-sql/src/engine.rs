@@ -29,7 +29,7 @@ use crate::tables::{self, Closed, Found, Table};
 use crate::temporary;
 use crate::watched;
 use crate::whole_files;
-use crate::{grace_groups, grace_join};
+use crate::{grace_groups, grace_join, grace_windows};
 
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
@@ -129,6 +129,7 @@ impl Engine {
         whole_files::install(&ctx);
         grace_join::install(&ctx);
         grace_groups::install(&ctx);
+        grace_windows::install(&ctx);
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;

@@ -17,7 +17,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde_json::{Value, json};
 
 use crate::expected_memory::{kept, limit};
-use crate::grace_groups::groups_of;
+use crate::grace::operators_of;
 use crate::grace_join::join_of;
 
 /// What EXPLAIN shows, with the plan that `runs`.
@@ -76,9 +76,9 @@ fn in_lines(text: &str, runs: &dyn ExecutionPlan, most: Option<usize>) -> String
     said.collect()
 }
 
-/// Bytes that a node keeps; groups may go to disk, and nobody knows before.
+/// Bytes that a node keeps; groups and windows may go to disk, and nobody knows before.
 fn keeps(node: &dyn ExecutionPlan, context: &StatisticsContext) -> Option<usize> {
-    groups_of(node).map_or_else(|| kept(node, context), |groups| kept(groups, context))
+    kept(node, context).or_else(|| operators_of(node).iter().find_map(|operator| kept(operator.as_ref(), context)))
 }
 
 /// Bytes that a join which goes to disk would keep.

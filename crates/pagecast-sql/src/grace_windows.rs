@@ -1,0 +1,235 @@
+//! Windows with PARTITION BY that go to disk in parts where their rows are many.
+//!
+//! DataFusion sorts all rows for a window, and two partitions that do take the memory from each
+//! other. What is computed for a row depends on those with the same values of PARTITION BY alone, so
+//! they are cut by these, and sorted and computed [part by part](crate::grace): each part fits, and
+//! no run of a sort is merged. Windows above each other that have such a value in common are cut
+//! once for all.
+//!
+//! Rows come in no order then, so it is done where nobody above relies on that of the window.
+//!
+//! It suits many values that come in any order. Of fewer than there are parts most parts would be
+//! empty, and the rows are sorted as before.
+//!
+//! It goes when a released DataFusion does so (<https://github.com/apache/datafusion/issues/22946>).
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::prelude::SessionContext;
+
+use crate::expected_memory::limit;
+use crate::grace::{GraceExec, Seen, Separable};
+use crate::watched_rows::WatchedExec;
+
+/// How often a row is there while rows are sorted.
+const COPIES: usize = 2;
+
+/// Has a session plan such windows where memory has a limit. It comes behind all other rules.
+pub fn install(ctx: &SessionContext) {
+    if limit(&ctx.runtime_env()).is_none() {
+        return;
+    }
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
+    *state = builder.with_physical_optimizer_rule(Arc::new(ToDisk)).build();
+}
+
+#[derive(Debug)]
+struct ToDisk;
+
+impl PhysicalOptimizerRule for ToDisk {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        // Whether the statement wants an order is not known here any more.
+        to_disk(plan, true)
+    }
+
+    fn name(&self) -> &str {
+        "windows_to_disk"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan, in which windows go to disk, where nobody relies on their order.
+fn to_disk(node: Arc<dyn ExecutionPlan>, is_order_kept: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let windows = if is_order_kept { None } else { separable(&node) };
+    let (required, kept) = (node.required_input_ordering(), node.maintains_input_order());
+    let of = |at: usize, input: &Arc<dyn ExecutionPlan>| {
+        let is_required = required.get(at).is_some_and(Option::is_some);
+        to_disk(Arc::clone(input), is_required || is_order_kept && kept.get(at).is_none_or(|&kept| kept))
+    };
+    if let Some(windows) = windows {
+        let input = to_disk(Arc::clone(windows.input()), false)?;
+        return Ok(Arc::new(GraceExec::new(windows.over(input)?)));
+    }
+    let before = node.children();
+    let inputs = before.iter().enumerate().map(|(at, input)| of(at, input)).collect::<Result<Vec<_>>>()?;
+    if inputs.iter().zip(before).all(|(input, before)| Arc::ptr_eq(input, before)) {
+        return Ok(node);
+    }
+    node.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The windows that begin with this node, down to the last sort that keeps rows together which one
+/// of them needs together.
+fn separable(node: &Arc<dyn ExecutionPlan>) -> Option<Separable> {
+    windows_of(node.as_ref())?;
+    let (mut operators, mut keys, mut found, mut next) = (Vec::new(), None, None, Some(node));
+    while let Some(node) = next.take() {
+        let Some(below) = keys_below(node, keys.as_deref()).filter(|keys| !keys.is_empty()) else { break };
+        operators.push(Arc::clone(node));
+        next = node.children().first().copied();
+        if let Some(input) = next.filter(|_| node.is::<SortExec>()) {
+            let column = |at: &usize| Column::new(input.schema().field(*at).name(), *at);
+            let columns = below.iter().map(|at| Arc::new(column(at)) as PhysicalExprRef);
+            found = Some((operators.len(), columns.collect()));
+        }
+        keys = Some(below);
+    }
+    let (lowest, keys) = found?;
+    operators.truncate(lowest);
+    Some(Separable { name: "GraceWindowsExec", operators, keys, takes })
+}
+
+/// Columns of the input of a node whose values the node and those above it need together, if it
+/// can work part by part.
+fn keys_below(node: &Arc<dyn ExecutionPlan>, above: Option<&[usize]>) -> Option<Vec<usize>> {
+    let index = |key: &PhysicalExprRef| Some(key.downcast_ref::<Column>()?.index());
+    if let Some(windows) = windows_of(node.as_ref()) {
+        let of_input = node.children().first()?.schema().fields().len();
+        let of_all = |key: &&PhysicalExprRef| windows.iter().all(|window| window.partition_by().contains(key));
+        let own = windows.first()?.partition_by().iter().filter(of_all).filter_map(index).filter(|&at| at < of_input);
+        return Some(own.filter(|at| above.is_none_or(|above| above.contains(at))).collect());
+    }
+    let above = above?.iter();
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        return Some(above.filter_map(|&at| index(&projection.expr().get(at)?.expr)).collect());
+    }
+    let keeps_columns = node.is::<WatchedExec>() || node.downcast_ref::<SortExec>()?.fetch().is_none();
+    keeps_columns.then(|| above.copied().collect())
+}
+
+fn windows_of(node: &dyn ExecutionPlan) -> Option<&[Arc<dyn WindowExpr>]> {
+    let bounded = node.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
+    bounded.or_else(|| node.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr))
+}
+
+fn takes(Seen { bytes, keys, parts, .. }: Seen) -> Option<usize> {
+    (keys >= parts).then_some(COPIES * bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::util::pretty::pretty_format_batches;
+    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::{collect, displayable};
+    use datafusion::prelude::SessionConfig;
+
+    use super::*;
+
+    struct Ran {
+        rows: String,
+        /// Rows that were written.
+        written: usize,
+        plan: String,
+    }
+
+    fn session(bytes: usize, partitions: usize) -> SessionContext {
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
+        let config = SessionConfig::new().with_target_partitions(partitions);
+        let config = config.with_sort_spill_reservation_bytes(bytes / partitions / 5);
+        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        install(&ctx);
+        ctx
+    }
+
+    fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+        displayable(plan.as_ref()).indent(false).to_string()
+    }
+
+    async fn ran(sql: &str, bytes: usize, partitions: usize) -> Ran {
+        let ctx = session(bytes, partitions);
+        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+        let mut written = 0;
+        plan.apply(|node| {
+            written += node.metrics().and_then(|metrics| metrics.spilled_rows()).unwrap_or(0);
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .unwrap();
+        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
+        Ran { rows: pretty_format_batches(&rows).unwrap().to_string(), written, plan: shown(&plan) }
+    }
+
+    const ROWS: &str = "(SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value * 7919 % 20011 END AS k, value % 3 AS l, \
+                        value * 31 % 1000003 AS v, 'text ' || value::text AS t FROM range(300000))";
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn rows_are_those_of_one_sort() {
+        for (nodes, windows) in [
+            (1, "row_number() OVER (PARTITION BY k ORDER BY v, t)"),
+            (1, "count(l) OVER (PARTITION BY k) + lag(v) OVER (PARTITION BY k ORDER BY v, t)"),
+            (2, "sum(v) OVER (PARTITION BY k, l) + count(*) OVER (PARTITION BY k)"),
+            (
+                1,
+                "sum(v) OVER (PARTITION BY k, l ORDER BY t ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) \
+                 + first_value(v) OVER (PARTITION BY k, l ORDER BY v DESC, t)",
+            ),
+        ] {
+            let of = |what: &str| format!("SELECT {what} FROM (SELECT {windows} AS w, k, v, t FROM {ROWS})");
+            let sql = of("count(*), sum(w), sum(w * v), sum(w * (k % 17)), max(t)");
+            let right = ran(&sql, 1 << 30, 2).await;
+            let cuts = right.plan.matches("GraceWindowsExec").count();
+            assert!(right.written == 0 && cuts == nodes, "{}", right.plan);
+            for (partitions, megabytes) in [(1, 10), (2, 10), (5, 20)] {
+                let little = ran(&sql, megabytes << 20, partitions).await;
+                assert_eq!(little.rows, right.rows, "{windows} in {partitions}");
+                // Once for each node, and none in a sort. One partition needs no other node.
+                let nodes = little.plan.matches("GraceWindowsExec").count();
+                assert_eq!(little.written, nodes * 300_000, "{windows} in {partitions}");
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn few_values_are_sorted() {
+        let sql = format!("SELECT sum(w) FROM (SELECT sum(v) OVER (PARTITION BY l ORDER BY t) AS w FROM {ROWS})");
+        let (right, little) = (ran(&sql, 1 << 30, 1).await, ran(&sql, 15 << 20, 1).await);
+        assert_eq!(little.rows, right.rows);
+        assert!(little.written > 0 && little.plan.contains("GraceWindowsExec"), "{}", little.plan);
+    }
+
+    #[tokio::test]
+    async fn an_order_that_somebody_relies_on_is_kept() {
+        let window = format!("SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v) AS w FROM {ROWS}");
+        for (sql, is_cut) in [
+            (format!("{window} ORDER BY k, v"), false),
+            (format!("SELECT * FROM ({window}) WHERE w < 3 ORDER BY k, v LIMIT 10"), false),
+            (format!("SELECT k, array_agg(w ORDER BY v) AS a, max(v) FROM ({window}) GROUP BY k"), false),
+            (format!("SELECT k, lag(w) OVER (ORDER BY k, v) FROM ({window})"), false),
+            (format!("SELECT * FROM ({window}) ORDER BY v"), true),
+            (format!("SELECT w, count(*) FROM ({window}) GROUP BY w"), true),
+            (format!("SELECT k, lag(w) OVER (ORDER BY v, k) FROM ({window})"), true),
+        ] {
+            let plan = session(1 << 30, 2).sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+            let plan = shown(&plan);
+            assert_eq!(plan.contains("GraceWindowsExec"), is_cut, "{sql}: {plan}");
+        }
+    }
+}
