@@ -18,11 +18,34 @@ const LAST: Duration = Duration::from_millis(700);
 /// Ctrl-C was pressed, or SIGTERM came, and no other work was begun since then.
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
-/// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else. The
-/// first one is for those who do the work.
+/// The exit status of a process that SIGTERM ended.
+#[cfg(unix)]
+const TERMINATED: i32 = 128 + 15;
+
+/// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else, and
+/// SIGTERM, too. The first press is for those who do the work.
 pub(crate) fn end_at_a_second_press() {
     static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| watch(async || Presses::alone().next().await));
+    WATCHED.call_once(|| {
+        watch(async || {
+            #[cfg(unix)]
+            if let Ok(mut terminate) = tokio::signal::unix::signal(SignalKind::terminate()) {
+                let mut presses = Presses::alone();
+                tokio::select! {
+                    () = presses.next() => {}
+                    _ = terminate.recv() => end(TERMINATED),
+                }
+                return;
+            }
+            Presses::alone().next().await;
+        });
+    });
+}
+
+/// Ends the process at once, with nothing left of what it had begun to write.
+fn end(status: i32) -> ! {
+    pagecast::files::leave_nothing();
+    std::process::exit(status)
 }
 
 /// The same for a server, which SIGTERM ends, too.
@@ -49,7 +72,7 @@ fn watch(press: impl AsyncFn() + Send + 'static) {
             runtime.block_on(press());
             if PRESSED.swap(true, Relaxed) {
                 std::thread::sleep(LAST);
-                std::process::exit(i32::from(Interrupted::STATUS));
+                end(i32::from(Interrupted::STATUS));
             }
         }
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use pagecast::files;
 use pagecast::metrics::Endpoint;
 use pagecast::warm::Reload;
 use pagecast::{Pool, Recorder};
@@ -108,6 +109,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let served = runtime.block_on(serve(&args));
     // A query that was given up and has not noticed yet is not waited for.
     runtime.shutdown_background();
+    files::leave_nothing();
     served
 }
 

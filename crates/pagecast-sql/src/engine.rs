@@ -108,6 +108,7 @@ impl Engine {
             runtime = runtime.with_object_store_registry(Arc::new(stores));
         }
         let config = semantics::configured(config.with_information_schema(true));
+        let config = config.set_usize(PROBED, probed_rows(Budget::of_operators(memory)));
         let (files, config) = temporary::folder(options.temp.clone(), options.max_temp, config)?;
         let runtime = runtime.with_disk_manager_builder(files);
         let ctx = SessionContext::new_with_config_rt(config, runtime.build_arc().context("no runtime for SQL")?);
@@ -143,6 +144,15 @@ impl Engine {
 /// A join that would take much of the memory is done in chunks, where its tables are clustered.
 fn host_options(options: &Options, memory: u64) -> HostOptions {
     HostOptions::default().delivery(options.delivery).join_memory(Some(memory / 4))
+}
+
+/// After so many rows that are mostly groups of their own, they are handed on as they are.
+const PROBED: &str = "datafusion.execution.skip_partial_aggregation_probe_rows_threshold";
+
+/// A sixteenth of the memory may go into groups until then, if each takes a kilobyte: lists and
+/// texts take as much. DataFusion's own number is the most.
+fn probed_rows(memory: u64) -> usize {
+    (memory / 16 / 1024).clamp(10_000, 100_000) as usize
 }
 
 fn half_of_the_machine() -> u64 {

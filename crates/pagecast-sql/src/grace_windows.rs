@@ -32,9 +32,6 @@ use crate::expected_memory::limit;
 use crate::grace::{GraceExec, Seen, Separable};
 use crate::watched_rows::WatchedExec;
 
-/// How often a row is there while rows are sorted.
-const COPIES: usize = 2;
-
 /// Has a session plan such windows where memory has a limit. It comes behind all other rules.
 pub fn install(ctx: &SessionContext) {
     if limit(&ctx.runtime_env()).is_none() {
@@ -129,7 +126,7 @@ fn windows_of(node: &dyn ExecutionPlan) -> Option<&[Arc<dyn WindowExpr>]> {
 }
 
 fn takes(Seen { bytes, keys, parts, .. }: Seen) -> Option<usize> {
-    (keys >= parts).then_some(COPIES * bytes)
+    (keys >= parts).then_some(bytes)
 }
 
 #[cfg(test)]

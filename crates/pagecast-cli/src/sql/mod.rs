@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use futures::{Stream, stream};
+use pagecast::files;
 use pagecast_sql::query;
 use pagecast_sql::shape;
 use tokio::sync::mpsc;
@@ -81,6 +82,7 @@ fn run_here(args: &Args) -> anyhow::Result<()> {
     runtime.shutdown_background();
     // The next run finds what this one has read.
     session.pool.settle_flash();
+    files::leave_nothing();
     ended
 }
 

@@ -30,6 +30,12 @@ pub fn are_unfinished() -> bool {
     Owned::are_files()
 }
 
+/// For the end of a process: removes its temporary folders and files that are not whole, also those
+/// that a thread still uses. What the thread does with them fails from here on.
+pub fn leave_nothing() {
+    Owned::remove_all();
+}
+
 /// Makes the names in a folder safe from a crash, as far as its file system knows how to.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     match File::open(or_here(path))?.sync_all() {

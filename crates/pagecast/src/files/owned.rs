@@ -9,7 +9,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 
 use super::faults::call;
 
@@ -18,8 +19,8 @@ const LOCK: &str = "lock";
 /// Attempts at a name that no sweep takes away.
 const ATTEMPTS: usize = 8;
 
-/// Files of this process that have such a name.
-static FILES: AtomicUsize = AtomicUsize::new(0);
+/// What this process has.
+static ALIVE: Mutex<Vec<(Kind, PathBuf)>> = Mutex::new(Vec::new());
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -80,7 +81,7 @@ impl Owned {
             kind.remove(&path);
         }
         let owned = Self { path, kind, lock: made? };
-        FILES.fetch_add(usize::from(kind == Kind::File), Relaxed);
+        ALIVE.lock().push((kind, owned.path.clone()));
         call(&file, "locking it", || match owned.lock.try_lock() {
             // A file system without locks has nobody who sweeps.
             Err(fs::TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
@@ -92,7 +93,12 @@ impl Owned {
 
     /// Whether this process has such files.
     pub(super) fn are_files() -> bool {
-        FILES.load(Relaxed) > 0
+        ALIVE.lock().iter().any(|(kind, _)| *kind == Kind::File)
+    }
+
+    /// Removes all that this process has, whoever uses it still.
+    pub(super) fn remove_all() {
+        std::mem::take(&mut *ALIVE.lock()).iter().for_each(|(kind, path)| kind.remove(path));
     }
 
     /// Removes what dead processes have left. What fails is left to the next one.
@@ -126,7 +132,7 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // What stays is swept by the next one; what took another name is not there.
         self.kind.remove(&self.path);
-        FILES.fetch_sub(usize::from(self.kind == Kind::File), Relaxed);
+        ALIVE.lock().retain(|(_, path)| *path != self.path);
     }
 }
 
