@@ -1,4 +1,4 @@
-//! An aggregate of DataFusion of which something is corrected where it works on many groups at once.
+//! An aggregate of DataFusion that is corrected where it works on many groups at once.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 //! work on these one after the other. Each row is written and read once.
 //!
 //! The paper is that of the join. Deviations: nothing of a part stays in memory while others are
-//! written, and whether to cut at all is seen: as many rows as a part of the memory holds are waited
-//! for. If these are all, if their keys are too few, or if no more rows are expected than fit,
-//! nothing goes to disk. A part that finds no room is cut again by another hash.
+//! written, and whether to cut at all is seen: as many rows as a part of the memory holds are
+//! waited for. If these are all, if their keys are too few, or if no more rows are expected than
+//! fit, nothing goes to disk. A part that finds no room is cut again by another hash.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;

@@ -1,17 +1,18 @@
 //! Windows with PARTITION BY that go to disk in parts where their rows are many.
 //!
 //! DataFusion sorts all rows for a window, and two partitions that do take the memory from each
-//! other. What is computed for a row depends on those with the same values of PARTITION BY alone, so
-//! they are cut by these, and sorted and computed [part by part](crate::grace): each part fits, and
-//! no run of a sort is merged. Windows above each other that have such a value in common are cut
-//! once for all.
+//! other. What is computed for a row depends on those with the same values of PARTITION BY alone,
+//! so they are cut by these, and sorted and computed [part by part](crate::grace): each part fits,
+//! and no run of a sort is merged. Windows above each other that have such a value in common are
+//! cut once for all.
 //!
 //! Rows come in no order then, so it is done where nobody above relies on that of the window.
 //!
 //! It suits many values that come in any order. Of fewer than there are parts most parts would be
 //! empty, and the rows are sorted as before.
 //!
-//! It goes when a released DataFusion does so (<https://github.com/apache/datafusion/issues/22946>).
+//! It goes when a released DataFusion works on windows so. Open is that they spill at all
+//! (<https://github.com/apache/datafusion/issues/22946>).
 
 use std::sync::Arc;
 
