@@ -19,7 +19,6 @@ const LAST: Duration = Duration::from_millis(700);
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
 /// The exit status of a process that SIGTERM ended.
-#[cfg(unix)]
 const TERMINATED: i32 = 128 + 15;
 
 /// Has the second press of Ctrl-C end the process, by a thread that waits for nothing else, and
@@ -28,41 +27,37 @@ pub(crate) fn end_at_a_second_press() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
         watch(async || {
-            #[cfg(unix)]
-            if let Ok(mut terminate) = tokio::signal::unix::signal(SignalKind::terminate()) {
-                let mut presses = Presses::alone();
-                tokio::select! {
-                    () = presses.next() => {}
-                    _ = terminate.recv() => end(TERMINATED),
-                }
-                return;
+            if is_terminated().await {
+                end(TERMINATED);
             }
-            Presses::alone().next().await;
         });
     });
+}
+
+/// The same for a server, of which SIGTERM ends the work, too.
+#[cfg(feature = "serve")]
+pub(crate) fn end_at_a_second_signal() {
+    watch(async || _ = is_terminated().await);
+}
+
+/// Waits for a press of Ctrl-C, or for SIGTERM, and says whether it was that.
+async fn is_terminated() -> bool {
+    let mut presses = Presses::alone();
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(SignalKind::terminate()) {
+        return tokio::select! {
+            () = presses.next() => false,
+            _ = terminate.recv() => true,
+        };
+    }
+    presses.next().await;
+    false
 }
 
 /// Ends the process at once, with nothing left of what it had begun to write.
 fn end(status: i32) -> ! {
     pagecast::files::leave_nothing();
     std::process::exit(status)
-}
-
-/// The same for a server, which SIGTERM ends, too.
-#[cfg(feature = "serve")]
-pub(crate) fn end_at_a_second_signal() {
-    watch(async || {
-        #[cfg(unix)]
-        if let Ok(mut terminate) = tokio::signal::unix::signal(SignalKind::terminate()) {
-            let mut presses = Presses::alone();
-            tokio::select! {
-                () = presses.next() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-        Presses::alone().next().await;
-    });
 }
 
 fn watch(press: impl AsyncFn() + Send + 'static) {

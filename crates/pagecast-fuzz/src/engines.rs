@@ -24,7 +24,7 @@ use pagecast_core::random::Random;
 use pagecast_corrections::CorrectedParquet;
 use pagecast_datafusion::{Delivery, HostOptions, install_with};
 use pagecast_sql::tables::{Found, discover};
-use pagecast_sql::{Options, Place, grace_groups, grace_join, semantics};
+use pagecast_sql::{Options, Place, grace_join, semantics, to_disk};
 use serde::{Deserialize, Serialize};
 
 use self::declared::{declaration, declared};
@@ -228,8 +228,7 @@ impl Engine {
             .least_chunks(setting.least_chunks)
             .join_memory(setting.join_in_chunks.then_some(0));
         install_with(&ctx, pool.clone(), options)?;
-        grace_join::install(&ctx);
-        grace_groups::install(&ctx);
+        to_disk(&ctx);
         let mut engine = Self::new(ctx, Some(pool), setting);
         engine.closed = register(&engine.ctx, tables, folder, false).await?;
         Ok(engine)

@@ -31,6 +31,8 @@ use crate::watched;
 use crate::whole_files;
 use crate::{grace_groups, grace_join, grace_windows};
 
+/// After so many rows that are mostly groups of their own, they are handed on as they are.
+const PROBED: &str = "datafusion.execution.skip_partial_aggregation_probe_rows_threshold";
 /// Bytes for a session on a machine that does not say how many it has.
 const UNKNOWN_MACHINE: u64 = 1 << 30;
 /// Those that hold the most memory are named where there is too little.
@@ -128,9 +130,7 @@ impl Engine {
         expected::install(&ctx, &host);
         watched::install(&ctx, budget.clone());
         whole_files::install(&ctx);
-        grace_join::install(&ctx);
-        grace_groups::install(&ctx);
-        grace_windows::install(&ctx);
+        to_disk(&ctx);
         results::bound(&ctx, &budget).map_err(|error| anyhow!(tables::message(&error)))?;
         host.ask_before_reads(Arc::new(Reading::new(budget)));
         let (tables, mut closed) = register(&ctx, found).await;
@@ -141,13 +141,18 @@ impl Engine {
     }
 }
 
+/// Has joins, groups and windows of a session go to disk where they do not fit its memory. What else
+/// rewrites plans comes before it.
+pub fn to_disk(ctx: &SessionContext) {
+    grace_join::install(ctx);
+    grace_groups::install(ctx);
+    grace_windows::install(ctx);
+}
+
 /// A join that would take much of the memory is done in chunks, where its tables are clustered.
 fn host_options(options: &Options, memory: u64) -> HostOptions {
     HostOptions::default().delivery(options.delivery).join_memory(Some(memory / 4))
 }
-
-/// After so many rows that are mostly groups of their own, they are handed on as they are.
-const PROBED: &str = "datafusion.execution.skip_partial_aggregation_probe_rows_threshold";
 
 /// A sixteenth of the memory may go into groups until then, if each takes a kilobyte: lists and
 /// texts take as much. DataFusion's own number is the most.

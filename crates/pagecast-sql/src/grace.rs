@@ -20,8 +20,10 @@ use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricValue, MetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs, StatisticsContext};
@@ -31,6 +33,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
     ReplaceChildrenOptions,
 };
+use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
@@ -97,6 +100,14 @@ impl Separable {
         operators.reverse();
         Ok(Self { operators, ..self.clone() })
     }
+}
+
+/// Has a session plan by this rule, behind all that it has.
+pub(crate) fn plan_last(ctx: &SessionContext, rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>) {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
+    *state = builder.with_physical_optimizer_rule(rule).build();
 }
 
 /// The operators that this node has work part by part, if it does.
@@ -397,5 +408,49 @@ impl ExecutionPlan for GraceExec {
         let rows = self.of.input().execute(partition, Arc::clone(&context))?;
         let made = stream::once(self.clone().made_to_fit(rows, partition, context)).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), made.boxed())))
+    }
+}
+
+/// Statements of those whose operators work part by part.
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::util::pretty::pretty_format_batches;
+    use datafusion::common::tree_node::TreeNode;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::{collect, displayable};
+    use datafusion::prelude::SessionConfig;
+
+    use super::*;
+
+    pub(crate) struct Ran {
+        pub(crate) rows: String,
+        /// Rows that were written.
+        pub(crate) written: usize,
+        pub(crate) plan: String,
+    }
+
+    /// A session with so many bytes, of which each sort keeps some for its merge.
+    pub(crate) fn session(bytes: usize, partitions: usize, merge: usize) -> SessionContext {
+        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
+        let config = SessionConfig::new().with_target_partitions(partitions);
+        SessionContext::new_with_config_rt(config.with_sort_spill_reservation_bytes(merge), runtime)
+    }
+
+    pub(crate) fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
+        displayable(plan.as_ref()).indent(false).to_string()
+    }
+
+    pub(crate) async fn ran(ctx: &SessionContext, sql: &str) -> Ran {
+        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+        let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+        let mut written = 0;
+        plan.apply(|node| {
+            written += node.metrics().and_then(|metrics| metrics.spilled_rows()).unwrap_or(0);
+            Ok(TreeNodeRecursion::Continue)
+        })
+        .unwrap();
+        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
+        Ran { rows: pretty_format_batches(&rows).unwrap().to_string(), written, plan: shown(&plan) }
     }
 }

@@ -17,27 +17,22 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateOutputMode};
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use datafusion::prelude::SessionContext;
 
 use crate::expected_memory::limit;
-use crate::grace::{GraceExec, Seen, Separable};
+use crate::grace::{GraceExec, Seen, Separable, plan_last};
 
 /// What a group takes beside its values.
 const OF_GROUP: usize = 50;
 
 /// Has a session plan such groups where memory has a limit. It comes behind all other rules.
-pub fn install(ctx: &SessionContext) {
-    if limit(&ctx.runtime_env()).is_none() {
-        return;
+pub(crate) fn install(ctx: &SessionContext) {
+    if limit(&ctx.runtime_env()).is_some() {
+        plan_last(ctx, Arc::new(ToDisk));
     }
-    let state = ctx.state_ref();
-    let mut state = state.write();
-    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
-    *state = builder.with_physical_optimizer_rule(Arc::new(ToDisk)).build();
 }
 
 #[derive(Debug)]
@@ -87,35 +82,16 @@ fn takes(Seen { rows, bytes, keys, .. }: Seen) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use arrow::util::pretty::pretty_format_batches;
-    use datafusion::common::tree_node::TreeNodeRecursion;
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_plan::collect;
-    use datafusion::prelude::SessionConfig;
-
     use super::*;
-    use crate::grace::operators_of;
+    use crate::grace::tests::{ran, session};
 
     /// The rows of a statement under a limit, and how often something was written.
     async fn rows(sql: &str, bytes: usize, partitions: usize) -> (String, usize) {
-        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
-        let config = SessionConfig::new().with_target_partitions(partitions);
-        let config = config.with_sort_spill_reservation_bytes(100 << 10);
-        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        let ctx = session(bytes, partitions, 100 << 10);
         install(&ctx);
-        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
-        let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
-        let mut written = 0;
-        let mut nodes = 0;
-        plan.apply(|node| {
-            nodes += usize::from(!operators_of(node.as_ref()).is_empty());
-            written += node.metrics().and_then(|metrics| metrics.spilled_rows()).unwrap_or(0);
-            Ok(TreeNodeRecursion::Continue)
-        })
-        .unwrap();
-        assert!(nodes > 0, "nothing of it can be cut: {sql}");
-        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
-        (pretty_format_batches(&rows).unwrap().to_string(), written)
+        let ran = ran(&ctx, sql).await;
+        assert!(ran.plan.contains("GraceGroupsExec"), "nothing of it can be cut: {sql}");
+        (ran.rows, ran.written)
     }
 
     /// Groups of 300,000 rows: nearly all are of their own, with NULLs, or few.

@@ -23,7 +23,6 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::config::ConfigOptions;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -40,6 +39,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use self::pairs::Pairs;
+use crate::grace::plan_last;
 
 /// The options under which joins go to disk.
 pub fn preferred(mut config: SessionConfig) -> SessionConfig {
@@ -52,11 +52,8 @@ pub fn preferred(mut config: SessionConfig) -> SessionConfig {
 }
 
 /// Has a session plan such joins where its options want them.
-pub fn install(ctx: &SessionContext) {
-    let state = ctx.state_ref();
-    let mut state = state.write();
-    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
-    *state = builder.with_physical_optimizer_rule(Arc::new(ToDisk)).build();
+pub(crate) fn install(ctx: &SessionContext) {
+    plan_last(ctx, Arc::new(ToDisk));
 }
 
 /// Has hash joins go to disk.

@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::window::WindowExpr;
@@ -32,18 +31,14 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionContext;
 
 use crate::expected_memory::limit;
-use crate::grace::{GraceExec, Seen, Separable};
+use crate::grace::{GraceExec, Seen, Separable, plan_last};
 use crate::watched_rows::WatchedExec;
 
 /// Has a session plan such windows where memory has a limit. It comes behind all other rules.
-pub fn install(ctx: &SessionContext) {
-    if limit(&ctx.runtime_env()).is_none() {
-        return;
+pub(crate) fn install(ctx: &SessionContext) {
+    if limit(&ctx.runtime_env()).is_some() {
+        plan_last(ctx, Arc::new(ToDisk));
     }
-    let state = ctx.state_ref();
-    let mut state = state.write();
-    let builder = SessionStateBuilder::new_from_existing(state.clone()).with_session_id(state.session_id().to_owned());
-    *state = builder.with_physical_optimizer_rule(Arc::new(ToDisk)).build();
 }
 
 #[derive(Debug)]
@@ -66,18 +61,17 @@ impl PhysicalOptimizerRule for ToDisk {
 
 /// The plan, in which windows go to disk, where nobody relies on their order.
 fn to_disk(node: Arc<dyn ExecutionPlan>, is_order_kept: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    let windows = if is_order_kept { None } else { separable(&node) };
-    let (required, kept) = (node.required_input_ordering(), node.maintains_input_order());
-    let of = |at: usize, input: &Arc<dyn ExecutionPlan>| {
-        let is_required = required.get(at).is_some_and(Option::is_some);
-        to_disk(Arc::clone(input), is_required || is_order_kept && kept.get(at).is_none_or(|&kept| kept))
-    };
-    if let Some(windows) = windows {
+    if !is_order_kept && let Some(windows) = separable(&node) {
         let input = to_disk(Arc::clone(windows.input()), false)?;
         return Ok(Arc::new(GraceExec::new(windows.over(input)?)));
     }
+    let (required, kept) = (node.required_input_ordering(), node.maintains_input_order());
+    let of = |(at, input): (usize, &&Arc<dyn ExecutionPlan>)| {
+        let is_required = required.get(at).is_some_and(Option::is_some);
+        to_disk(Arc::clone(input), is_required || is_order_kept && kept.get(at).is_none_or(|&kept| kept))
+    };
     let before = node.children();
-    let inputs = before.iter().enumerate().map(|(at, input)| of(at, input)).collect::<Result<Vec<_>>>()?;
+    let inputs = before.iter().enumerate().map(of).collect::<Result<Vec<_>>>()?;
     if inputs.iter().zip(before).all(|(input, before)| Arc::ptr_eq(input, before)) {
         return Ok(node);
     }
@@ -143,46 +137,17 @@ fn takes(Seen { bytes, keys, parts, .. }: Seen) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use arrow::util::pretty::pretty_format_batches;
-    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_plan::{collect, displayable};
-    use datafusion::prelude::SessionConfig;
-
     use super::*;
-
-    struct Ran {
-        rows: String,
-        /// Rows that were written.
-        written: usize,
-        plan: String,
-    }
+    use crate::grace::tests::{self, Ran, shown};
 
     fn session(bytes: usize, partitions: usize) -> SessionContext {
-        let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0).build_arc().unwrap();
-        let config = SessionConfig::new().with_target_partitions(partitions);
-        let config = config.with_sort_spill_reservation_bytes(bytes / partitions / 5);
-        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        let ctx = tests::session(bytes, partitions, bytes / partitions / 5);
         install(&ctx);
         ctx
     }
 
-    fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
-        displayable(plan.as_ref()).indent(false).to_string()
-    }
-
     async fn ran(sql: &str, bytes: usize, partitions: usize) -> Ran {
-        let ctx = session(bytes, partitions);
-        let plan = ctx.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
-        let rows = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
-        let mut written = 0;
-        plan.apply(|node| {
-            written += node.metrics().and_then(|metrics| metrics.spilled_rows()).unwrap_or(0);
-            Ok(TreeNodeRecursion::Continue)
-        })
-        .unwrap();
-        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
-        Ran { rows: pretty_format_batches(&rows).unwrap().to_string(), written, plan: shown(&plan) }
+        tests::ran(&session(bytes, partitions), sql).await
     }
 
     const ROWS: &str = "(SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value * 7919 % 20011 END AS k, value % 3 AS l, \

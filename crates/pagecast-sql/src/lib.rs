@@ -23,9 +23,9 @@ pub mod files;
 mod folder;
 pub mod formats;
 mod grace;
-pub mod grace_groups;
+mod grace_groups;
 pub mod grace_join;
-pub mod grace_windows;
+mod grace_windows;
 mod heap_unsafe;
 mod held;
 mod keys;
@@ -76,7 +76,7 @@ mod sync {
 
 pub use budget::OverBudget;
 pub use classed::Classed;
-pub use engine::{Engine, Options};
+pub use engine::{Engine, Options, to_disk};
 pub use error::{Misuse, OpenError, Setting};
 pub use expected::{in_memory, set_again_in};
 pub use fault::Fault;

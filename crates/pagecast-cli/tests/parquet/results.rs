@@ -200,7 +200,7 @@ fn a_summary_has_a_row_for_each_column() {
 
 #[test]
 fn a_copy_that_is_interrupted_leaves_nothing() {
-    for (signal, status, said) in [("-INT", Some(130), "interrupted"), ("-TERM", Some(143), "")] {
+    for signal in ["-INT", "-TERM"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.csv");
         let endless = "COPY (SELECT value FROM generate_series(1, 1000000000000)) TO '{}'";
@@ -222,8 +222,11 @@ fn a_copy_that_is_interrupted_leaves_nothing() {
         }
         std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         let ended = child.wait_with_output().unwrap();
-        assert_eq!(ended.status.code(), status, "{signal}");
-        assert!(String::from_utf8_lossy(&ended.stderr).contains(said), "{signal}");
+        match signal {
+            "-INT" => assert_fails(&ended, 130, &["statement 2", "interrupted"]),
+            _ => assert_eq!(ended.status.code(), Some(143)),
+        }
+        assert!(!path.exists());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{signal}");
     }
 }
