@@ -141,8 +141,8 @@ impl Engine {
     }
 }
 
-/// Has joins, groups and windows of a session go to disk where they do not fit its memory. What else
-/// rewrites plans comes before it.
+/// Has joins, groups and windows of a session go to disk where they do not fit its memory. What
+/// else rewrites plans comes before it.
 pub fn to_disk(ctx: &SessionContext) {
     grace_join::install(ctx);
     grace_groups::install(ctx);
