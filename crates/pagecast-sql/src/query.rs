@@ -104,12 +104,21 @@ impl Query {
         beside(Handle::current(), reading).await
     }
 
-    /// Begins to execute what `planning` ends in.
+    /// Begins to execute what `planning` ends in, before whoever waits for that hears of it.
     pub async fn run(
         planning: impl Future<Output = Result<SendableRecordBatchStream, DataFusionError>> + Send + 'static,
     ) -> Result<Self, Ended> {
         let held = Held::default();
-        let mut stream = Self::plan_of(&held, planning).await?;
+        let of_rows = held.clone();
+        Self::plan_of(&held, async move { Self::of(planning.await?, of_rows) }).await
+    }
+
+    /// Begins to execute what was planned before.
+    pub fn begin(stream: SendableRecordBatchStream) -> Result<Self, Ended> {
+        Self::of(stream, Held::default()).map_err(Ended::Failed)
+    }
+
+    fn of(mut stream: SendableRecordBatchStream, held: Held) -> Result<Self, DataFusionError> {
         let schema = Arc::clone(&stream.schema());
         let (sender, batches) = mpsc::channel(AHEAD);
         let mut tasks = JoinSet::new();
@@ -126,7 +135,7 @@ impl Query {
                 }
             }
         });
-        tasks.spawn_on(rows, &workers().map_err(|error| Ended::Failed(error.into()))?);
+        tasks.spawn_on(rows, &workers()?);
         Ok(Self { schema, batches, tasks, held })
     }
 

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Statement as PlanStatement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Ident, Statement as Ast};
 use pagecast_sql::formats::Format;
-use pagecast_sql::query::{Ended, Query};
+use pagecast_sql::query::Query;
 use pagecast_sql::semantics;
 use pgwire::api::Type;
 
@@ -25,15 +27,20 @@ const CHOOSES: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "if
 /// Parameters that messages can count.
 const MOST_PARAMETERS: usize = u16::MAX as usize;
 
+/// A plan, and of each parameter its type on the wire and in the plan.
+type Typed = (LogicalPlan, Vec<(u32, DataType)>);
+
 /// The plan of a statement, and its parameters. What the client does not say of them the statement
 /// does, and of what neither says anything it is text.
-pub(super) async fn typed(
-    ctx: &SessionContext,
-    ast: Ast,
-    oids: &[u32],
-) -> Result<(LogicalPlan, Vec<(u32, DataType)>), Problem> {
+pub(super) async fn typed(ctx: &SessionContext, ast: Ast, oids: &[u32]) -> Result<Typed, Problem> {
+    let (ctx, oids) = (ctx.clone(), oids.to_vec());
+    Query::plan(async move { Ok(planned(&ctx.state(), ast, &oids).await) }).await?.map_err(explained)
+}
+
+/// The same, in the thread that plans it.
+async fn planned(state: &SessionState, ast: Ast, oids: &[u32]) -> Result<Typed, Problem> {
     let told: Vec<Option<DataType>> = oids.iter().map(|&oid| types::of_parameter(oid)).collect();
-    let (plan, found) = match plan(ctx, ast.clone()).await {
+    let (plan, found) = match plan(state, ast.clone()).await {
         Ok(plan) => {
             let mut found = plan.get_parameter_types().map_err(|error| Problem::of(&error))?;
             let beside = beside(&plan).map_err(|error| Problem::of(&error))?;
@@ -45,8 +52,8 @@ pub(super) async fn typed(
             (Some(plan), found)
         }
         // It may be that the types are what is missing.
-        Err(Ended::Failed(_)) if told.iter().any(Option::is_some) => (None, HashMap::new()),
-        Err(ended) => return Err(explained(ended)),
+        Err(_) if told.iter().any(Option::is_some) => (None, HashMap::new()),
+        Err(error) => return Err(Problem::of(&error)),
     };
     // Some may be left out: a part of the statement that gives nothing here had them.
     let number = |name: &String| name.strip_prefix('$')?.parse::<usize>().ok().filter(|&number| number > 0);
@@ -71,9 +78,9 @@ pub(super) async fn typed(
     };
     let plan = match plan.filter(|_| kinds.iter().enumerate().take(named).all(is_found)) {
         Some(plan) => plan,
-        None => with_types(ctx, ast, &kinds).await?,
+        None => with_types(state, ast, &kinds).await.map_err(|error| Problem::of(&error))?,
     };
-    let plan = Query::plan(async move { semantics::meant(plan) }).await.map_err(explained)?;
+    let plan = semantics::meant(plan).map_err(|error| Problem::of(&error))?;
     let on_wire = |(number, kind): (usize, DataType)| match oids.get(number) {
         Some(&oid) if oid != 0 && oid != Type::UNKNOWN.oid() => (oid, kind),
         _ => (types::of_arrow(&kind).oid(), kind),
@@ -81,23 +88,21 @@ pub(super) async fn typed(
     Ok((plan, kinds.into_iter().enumerate().map(on_wire).collect()))
 }
 
-async fn plan(ctx: &SessionContext, ast: Ast) -> Result<LogicalPlan, Ended> {
-    let state = ctx.state();
-    Query::plan(async move { state.statement_to_plan(Parsed::Statement(Box::new(ast))).await }).await
+async fn plan(state: &SessionState, ast: Ast) -> Result<LogicalPlan> {
+    state.statement_to_plan(Parsed::Statement(Box::new(ast))).await
 }
 
-async fn with_types(ctx: &SessionContext, ast: Ast, kinds: &[DataType]) -> Result<LogicalPlan, Problem> {
+async fn with_types(state: &SessionState, ast: Ast, kinds: &[DataType]) -> Result<LogicalPlan> {
     let data_types = kinds.iter().map(types::in_sql).collect();
     let prepare = Ast::Prepare { name: Ident::new("statement"), data_types, statement: Box::new(ast) };
-    match plan(ctx, prepare).await.map_err(explained)? {
+    match plan(state, prepare).await? {
         LogicalPlan::Statement(PlanStatement::Prepare(prepared)) => Ok(Arc::unwrap_or_clone(prepared.input)),
         plan => Ok(plan),
     }
 }
 
 /// An error of planning. A file in the place of a table is refused by its name.
-fn explained(ended: Ended) -> Problem {
-    let problem = Problem::from(ended);
+fn explained(problem: Problem) -> Problem {
     let missing = problem.message.strip_prefix("table '").and_then(|text| text.strip_suffix("' not found"));
     let Some(name) = missing.map(str::to_owned) else { return problem };
     let bare = name.strip_prefix("pagecast.public.").unwrap_or(&name);
@@ -112,7 +117,7 @@ fn explained(ended: Ended) -> Problem {
 
 /// The types of parameters beside values of which one is chosen, as in `coalesce($1, a)`, and of
 /// those that count rows.
-fn beside(plan: &LogicalPlan) -> datafusion::common::Result<HashMap<String, DataType>> {
+fn beside(plan: &LogicalPlan) -> Result<HashMap<String, DataType>> {
     let mut found = HashMap::new();
     plan.apply_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());

@@ -90,7 +90,7 @@ fn again(py: Python<'_>) {
 
 async fn next(stage: &mut Stage) -> Result<Option<RecordBatch>, Ended> {
     *stage = match std::mem::replace(stage, Stage::Ended) {
-        Stage::Planned(rows) => Stage::Running(Query::run(std::future::ready(Ok(rows))).await?),
+        Stage::Planned(rows) => Stage::Running(Query::begin(rows)?),
         other => other,
     };
     match stage {

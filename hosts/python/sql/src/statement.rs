@@ -29,6 +29,33 @@ enum Kind {
     Done(Vec<RecordBatch>),
 }
 
+/// What a text is, before it does anything.
+enum Text {
+    /// Not one statement, but so many.
+    Statements(usize),
+    /// A statement that says what another one gives.
+    Describes,
+    Query(DataFrame),
+    Change(DataFrame),
+}
+
+impl Text {
+    async fn read(open: &Open, sql: &str) -> anyhow::Result<Self> {
+        let ctx = &open.engine.ctx;
+        check::statement(ctx, &open.engine.closed, sql)?;
+        let described = summary::described(sql);
+        let statements = syntax::statements(described.as_deref().unwrap_or(sql)).unwrap_or(1);
+        if statements != 1 {
+            return Ok(Self::Statements(statements));
+        }
+        if described.is_some() {
+            return Ok(Self::Describes);
+        }
+        let frame = semantics::frame(ctx, sql).await.map_err(Ended::Failed)?;
+        Ok(if is_query(frame.logical_plan()) { Self::Query(frame) } else { Self::Change(frame) })
+    }
+}
+
 /// A statement of a session.
 #[pyclass(frozen, module = "pagecast_sql._engine")]
 pub(crate) struct Statement {
@@ -45,45 +72,27 @@ impl Statement {
             |error| errors::of(&check::with_names(&engine.ctx, error, "connect(data=...) names a folder of tables"));
         // A thread of Python's may have any stack, and a text any length.
         let (opened, text) = (Arc::clone(open), sql.to_owned());
-        let looked_at = open.wait(py, pin!(Query::read(async move { Self::look_at(&opened, &text) })))?;
-        let (described, statements) = looked_at.map_err(|ended| failed(ended.into()))?.map_err(failed)?;
-        match statements {
-            0 => return Err(PyValueError::new_err("there is no statement")),
-            1 => {}
-            several => return Err(PyValueError::new_err(format!("{several} statements: sql() takes one"))),
-        }
-        if described.is_some() {
-            let rows = open.wait(
-                py,
-                pin!(async {
-                    let query = Query::start(&engine.ctx, sql).await?;
-                    rest(query).await
-                }),
-            )?;
-            return rows
-                .map(|(schema, rows)| Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
-                .map_err(|ended| failed(ended.into()));
-        }
-        let (ctx, sql) = (engine.ctx.clone(), sql.to_owned());
-        let plan =
-            async move { semantics::frame(&ctx, &sql).await.map(|frame| (is_query(frame.logical_plan()), frame)) };
-        let planned = open.wait(py, pin!(Query::plan(plan)))?;
-        let (is_query, frame) = planned.map_err(|ended| failed(ended.into()))?;
-        if is_query {
-            let schema = Arc::new(frame.schema().as_arrow().clone());
-            return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(Arc::new(frame)) });
-        }
+        let read = open.wait(py, pin!(Query::plan(async move { Ok(Text::read(&opened, &text).await) })))?;
+        let frame = match read.map_err(|ended| failed(ended.into()))?.map_err(failed)? {
+            Text::Statements(0) => return Err(PyValueError::new_err("there is no statement")),
+            Text::Statements(several) => {
+                return Err(PyValueError::new_err(format!("{several} statements: sql() takes one")));
+            }
+            Text::Describes => {
+                let rows = open.wait(py, pin!(async { rest(Query::start(&engine.ctx, sql).await?).await }))?;
+                return rows
+                    .map(|(schema, rows)| Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
+                    .map_err(|ended| failed(ended.into()));
+            }
+            Text::Query(frame) => {
+                let schema = Arc::new(frame.schema().as_arrow().clone());
+                return Ok(Self { open: Arc::clone(open), schema, kind: Kind::Query(Arc::new(frame)) });
+            }
+            Text::Change(frame) => frame,
+        };
         let ran = open.wait(py, pin!(async { rest(Query::run(patient::execute(frame)).await?).await }))?;
         let (schema, rows) = ran.map_err(|ended| failed(ended.into()))?;
         Ok(Self { open: Arc::clone(open), schema, kind: Kind::Done(rows) })
-    }
-
-    /// What the statement of `sql` describes, and how many statements there are.
-    fn look_at(open: &Open, sql: &str) -> anyhow::Result<(Option<String>, usize)> {
-        check::statement(&open.engine.ctx, &open.engine.closed, sql)?;
-        let described = summary::described(sql);
-        let statements = syntax::statements(described.as_deref().unwrap_or(sql)).unwrap_or(1);
-        Ok((described, statements))
     }
 
     fn frame(&self) -> PyResult<&DataFrame> {
