@@ -116,6 +116,11 @@ impl Budget {
         self.0.as_ref().map(|shared| heap_of(shared.total))
     }
 
+    /// Bytes of the heap that the session has taken; none without a limit.
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.as_ref().map_or(0, |shared| shared.taken())
+    }
+
     /// Whether the statement would still hold next to nothing with so many bytes more.
     pub(crate) fn is_small(&self, more: u64) -> bool {
         let own = Held::current().map_or(0, |held| held.bytes() as u64);
