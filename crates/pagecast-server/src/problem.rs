@@ -133,6 +133,7 @@ fn code(root: &DataFusionError) -> &'static str {
         DataFusionError::Configuration(_) => "22023",
         DataFusionError::External(error) if error.is::<OverBudget>() => "53200",
         DataFusionError::External(error) if error.is::<Refused>() => "42501",
+        DataFusionError::External(error) if is_of_a_pattern(&error.to_string()) => "2201B",
         _ => "58000",
     }
 }
@@ -156,13 +157,22 @@ fn of_arrow(error: &ArrowError) -> &'static str {
         ArrowError::CastError(_) | ArrowError::ParseError(_) => "22P02",
         ArrowError::InvalidArgumentError(what) if what.contains("is too large to store in a Decimal") => "22003",
         ArrowError::ComputeError(what) if what.contains("overflow on abs") => "22003",
+        ArrowError::ComputeError(what) if is_of_a_pattern(what) => "2201B",
         ArrowError::ArithmeticOverflow(_) => "22003",
         ArrowError::InvalidArgumentError(_) => "22023",
         ArrowError::NotYetImplemented(_) => "0A000",
         ArrowError::IoError(_, error) => of_io(error),
+        ArrowError::ExternalError(error) if is_of_a_pattern(&error.to_string()) => "2201B",
         ArrowError::ExternalError(_) => "58000",
         _ => "XX000",
     }
+}
+
+/// Whether a regular expression is none, or too large a one.
+fn is_of_a_pattern(what: &str) -> bool {
+    ["regex parse error", "Compiled regex exceeds", "Regular expression did not compile"]
+        .iter()
+        .any(|begins| what.starts_with(begins))
 }
 
 /// Whether a cast failed as its type has no such number.

@@ -25,6 +25,9 @@ fn errors_have_a_class_and_one_line() {
         ("SELECT nosuch(1)", "42883 "),
         ("SELECT 1/0", "22012 "),
         ("SELECT 'x'::int", "22P02 "),
+        ("SELECT 'x' ~ '('", "2201B "),
+        ("SELECT x ~ y FROM (VALUES ('a', '(')) AS t (x, y)", "2201B "),
+        ("SELECT regexp_replace(x, 'a{1000}{1000}', 'b') FROM (VALUES ('a')) AS t (x)", "2201B "),
         ("SELECT $1", "42P02 "),
         ("SET wal_level = 1", "42704 "),
     ] {
