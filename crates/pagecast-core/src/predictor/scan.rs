@@ -17,9 +17,11 @@
 //!   report, readers take the words as they are after a few tries, each of them a true value of
 //!   this scan.
 
+mod slot;
+
 use super::expectation;
 use super::records::{KINDS, MAX_LENGTH, SCAN_WORDS, VALUE_BITS, header};
-use super::words::{NIL, Words, join, split};
+use super::words::{Words, join, split};
 use super::{Expectation, Pages, Part, Run, ScanKind, ScanSpec};
 use crate::sync::atomic::{
     AtomicU64, Ordering,
@@ -27,6 +29,7 @@ use crate::sync::atomic::{
     fence,
 };
 use crate::{ScanId, Tick};
+pub(super) use slot::Slot;
 
 /// How often a reader starts over when it meets a measurement being written.
 const TRIES: u32 = 4;
@@ -432,78 +435,4 @@ const fn bits(number: f64) -> u64 {
 
 const fn real(word: u64) -> f64 {
     f64::from_bits(value(word) << (64 - VALUE_BITS))
-}
-
-/// What the writer does with a record. It holds the host's lock.
-#[derive(Clone, Copy)]
-pub(super) struct Slot<'a> {
-    pub(super) words: Words<'a>,
-    pub(super) at: usize,
-}
-
-impl Slot<'_> {
-    /// Makes the slot free at the start: generation 0, not live.
-    pub(super) fn clear(self, next_free: u32) {
-        self.words.store(self.at + VERSION, 0, Relaxed);
-        self.set_next_free(next_free);
-    }
-
-    pub(super) fn next_free(self) -> u32 {
-        self.words.load(self.at + LINK, Relaxed) as u32
-    }
-
-    pub(super) fn set_next_free(self, next_free: u32) {
-        self.words.store(self.at + LINK, u64::from(next_free), Relaxed);
-    }
-
-    /// The generation that the next registration here gets.
-    pub(super) fn generation(self) -> u32 {
-        (self.words.load(self.at + VERSION, Relaxed) >> 1) as u32
-    }
-
-    /// Writes all of a new scan's record but that it is live. Of its parts the first, and how many
-    /// they are; of one without order the word of its chunks.
-    pub(super) fn fill(
-        self,
-        scan: &ScanSpec<'_>,
-        (first_part, parts): (u32, u32),
-        chunks: Option<u64>,
-        pace: f64,
-        now: Tick,
-    ) {
-        let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
-        store(LENGTH, scan.length);
-        let order = if chunks.is_some() { UNORDERED } else { Order::of(scan).bits() };
-        store(KIND_PART, join(u32::from(scan.kind.0) | order, first_part));
-        store(PARTS, u64::from(parts));
-        self.begin(chunks, pace, now, None);
-    }
-
-    /// Writes what changes when a scan begins, or is expected to: it has done nothing yet.
-    pub(super) fn begin(self, chunks: Option<u64>, pace: f64, now: Tick, expected: Option<Expectation>) {
-        let generation = self.generation();
-        let store = |field: usize, word| self.words.store(self.at + field, word, Relaxed);
-        store(STARTED, expected.map_or(now, |expected| expected.start));
-        store(EXPECTED, expected.map_or(0, expectation::pack));
-        store(CHUNKS, chunks.unwrap_or(0));
-        for field in [POSITION, ANCHOR, REPORTED, ANCHOR_TIME, STEP, WEIGHT] {
-            store(field, tag(generation));
-        }
-        store(PACE, tag(generation) | bits(pace));
-        store(MEASURE, join(generation, 0));
-        store(LINK, u64::from(NIL));
-    }
-
-    /// Makes the scan visible, with all its parts at once.
-    pub(super) fn publish(self) {
-        // Release: pairs with the Acquire in `open`.
-        self.words.store(self.at + VERSION, live(self.generation()), Release);
-    }
-
-    /// Makes the scan invisible, with all its parts at once. The caller puts a Release fence behind
-    /// it before it writes anything that belonged to the scan.
-    pub(super) fn retract(self) {
-        let next = self.generation().wrapping_add(1);
-        self.words.store(self.at + VERSION, u64::from(next) << 1, Relaxed);
-    }
 }

@@ -17,7 +17,7 @@
 //! without a page (rule 3).
 //!
 //! Having a page alone is in `exclusive.rs`, its way to storage in `write_back.rs`, pages brought
-//! ahead in `ahead.rs`.
+//! ahead in `ahead.rs`, what the policy hears of uses in `touch.rs`.
 //!
 //! No call here waits for a frame or for I/O, so nobody waits who keeps others waiting; only a
 //! [`Waiter`] waits, and its load is in the hands of an I/O thread or of a caller on its way to
@@ -33,6 +33,7 @@ mod free;
 mod load;
 mod shares;
 mod table;
+mod touch;
 mod tuples;
 mod write_back;
 
@@ -45,8 +46,8 @@ use std::task::Waker;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use pagecast_core::policy::{Access, CoarseClock, ConcurrentPolicy, Due, HitNeed, Refusal};
-use pagecast_core::{FrameId, PageId, RelationId, Tick};
+use pagecast_core::policy::{Access, CoarseClock, ConcurrentPolicy, HitNeed, Refusal};
+use pagecast_core::{PageId, RelationId, Tick};
 
 use crate::cooperation::{Cooperation, Residency};
 use crate::flash::{Flash, FlashCopy};
@@ -355,72 +356,6 @@ impl Cache {
         if let Some(tuples) = &self.tuples {
             tuples.note_load(self.set_of(tuples, page));
         }
-    }
-
-    /// A page that was brought ahead is used for the first time, or the policy is told of a further
-    /// use.
-    #[inline]
-    fn first_use_or_touch(&self, client: &mut impl Client, held: &Held, access: impl FnOnce(Option<Tick>) -> Access) {
-        let header = &self.headers[held.index() as usize];
-        if !header.is_flagged() || !self.unflag(header, Counter::PrefetchUseful) {
-            self.touch(client, held.index(), access);
-        }
-    }
-
-    /// Tells the policy of a use of a page that was had without its frame, if it has one.
-    pub(crate) fn touch_page(&self, client: &mut impl Client, access: Access) {
-        let frame = self.table.find(&self.headers, access.page);
-        let Some(held) = frame.and_then(|frame| self.headers[frame as usize].pin(frame)) else { return };
-        // Rule 2.
-        if self.headers[held.index() as usize].is_tagged(access.page) {
-            self.touch(client, held.index(), |_| access);
-        }
-        self.unpin(held);
-    }
-
-    /// Tells the policy that the page in a frame was used, now or when the client's queue is due.
-    #[inline]
-    pub(crate) fn touch(&self, client: &mut impl Client, frame: u32, access: impl FnOnce(Option<Tick>) -> Access) {
-        let need = self.hit_need;
-        let word = &self.headers[frame as usize].word;
-        if need.is_met_by(word) {
-            return;
-        }
-        let access = client.hit_at(self, access);
-        match need {
-            // Relaxed: a time publishes no other memory.
-            HitNeed::Time => word.store(access.at, Relaxed),
-            // Relaxed: the policy looks again, and publishes nothing by it.
-            HitNeed::LaterThanWord if access.scan.is_none() && access.at <= word.load(Relaxed) => {}
-            HitNeed::Queue { length } => {
-                client.with_queue(self, |queue| match queue.note(length, FrameId(frame), &access) {
-                    Due::NotYet => {}
-                    due => self.policy.commit(self, queue, due == Due::Now),
-                });
-            }
-            _ => self.policy.hit(self, FrameId(frame), &access),
-        }
-    }
-
-    /// The time that a hit at the exact time `at` has for the policy.
-    #[inline]
-    fn hit_time(&self, at: Tick) -> Tick {
-        self.clock.as_ref().map_or(at, |clock| clock.at(at))
-    }
-
-    /// Tells the policy of all that the client did, who is about to wait or to go.
-    pub(crate) fn settle(&self, client: &mut impl Client) {
-        client.pause();
-        if let HitNeed::Queue { .. } = self.hit_need {
-            client.with_queue(self, |queue| self.policy.commit(self, queue, true));
-        }
-    }
-
-    /// Before publication, so that no hit is told to the policy before its page was.
-    fn admit(&self, owned: &Owned, access: &Access) {
-        self.headers[owned.index() as usize].word.store(0, Relaxed);
-        self.policy.admit(self, FrameId(owned.index()), access);
-        self.clock.iter().for_each(|clock| clock.admitted(access.at));
     }
 
     fn ended(&self, load: &Load) {
