@@ -71,8 +71,8 @@ impl MemoryPool for LeftToTurn {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        // A sort that merges what it has kept asks nobody else for a second. Who can spill would sort
-        // and write all that it holds if it were refused, and its next batch tells it.
+        // A sort that merges what it has kept asks nobody else for a second. Who can spill would
+        // sort and write all that it holds if it were refused, and its next batch tells it.
         if !reservation.consumer().can_spill() {
             Held::check_current()?;
         }
