@@ -35,7 +35,7 @@ def memory(document: Document, files: list[Kept]) -> None:
     document.table(
         "Statements in less memory than they want", f"Of {len({key[3] for key in cells})} statements over Parquet files of so "
         "many times the limit, cold: right answers, pagecast's time over the engine's (median of those that both "
-        "end), and the most beyond what a process had at first and its limit.",
+        "end), and most beyond what a process had at first and its limit.",
         ["MiB", "files", "at once", *engines], rows)
 
     def loss(of: dict[str, Row]) -> float:
@@ -47,7 +47,7 @@ def memory(document: Document, files: list[Kept]) -> None:
     worst = sorted((at for at in cells.items() if loss(at[1]) > 1.2), key=lambda at: -loss(at[1]))[:SHOWN]
     if worst:
         document.table(
-            "Statements in less memory: where pagecast loses", "Seconds, of those that DuckDB alone ends and the worst beyond 1.2 of its time.",
+            "Statements in less memory: where pagecast loses", "Seconds: what DuckDB alone ends, and the worst beyond 1.2 of its time.",
             ["MiB", "files", "at once", "statement", *engines],
             [(files, [*map(str, key), *(told(of[engine]) if engine in of else "" for engine in engines)]) for key, of in worst])
 
