@@ -56,6 +56,7 @@ pub mod summary;
 pub mod syntax;
 pub mod tables;
 mod temporary;
+mod temporary_file;
 mod unpacked;
 pub mod values;
 mod watched;

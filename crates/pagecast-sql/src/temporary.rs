@@ -1,30 +1,41 @@
 //! Temporary files: what sorts, joins and aggregates may not keep in memory.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fs, io};
 
 use arrow::error::ArrowError;
-use datafusion::common::DataFusionError;
-use datafusion::execution::TaskContext;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::disk_manager::{DEFAULT_MAX_TEMP_DIRECTORY_SIZE, DiskManagerBuilder};
+use datafusion::execution::{SpillFile, TaskContext, TempFileFactory};
 use datafusion::prelude::SessionConfig;
 use pagecast::files::Owned;
 
 use crate::Classed;
 use crate::error::{OpenError, Setting, misuse};
+use crate::temporary_file::{Room, TemporaryFile};
 
 /// Each session has a folder of such a name. That of a process that was killed goes with the next.
 const NAME: &str = "pagecast-spill-";
-
-/// What DataFusion says where files would take more than they may; the error has no kind.
-const OVER_THE_LIMIT: &str = "exceeded the allowable limit";
 
 /// A session's folder for temporary files, which it has for as long as it may write there.
 #[derive(Debug)]
 struct Folder {
     parent: PathBuf,
-    _own: Owned,
+    own: Owned,
+    room: Arc<Room>,
+}
+
+impl TempFileFactory for Folder {
+    fn create_temp_file(&self, _: &str) -> Result<Arc<dyn SpillFile>> {
+        let make = || tempfile::Builder::new().tempfile_in(self.own.path());
+        let made = make().or_else(|error| match error.kind() {
+            // Somebody has swept it.
+            io::ErrorKind::NotFound => fs::create_dir_all(self.own.path()).and_then(|()| make()),
+            _ => Err(error),
+        });
+        Ok(Arc::new(TemporaryFile::new(made.map_err(DataFusionError::IoError)?, Arc::clone(&self.room))))
+    }
 }
 
 /// The session's folder in `parent`, or in that of the system, and their bytes at most.
@@ -35,61 +46,51 @@ struct Folder {
 pub(crate) fn folder(
     parent: Option<PathBuf>,
     most: Option<u64>,
-    mut config: SessionConfig,
+    config: SessionConfig,
 ) -> Result<(DiskManagerBuilder, SessionConfig), OpenError> {
-    let mut files = DiskManagerBuilder::default();
-    if let Some(most) = most {
-        files.set_max_temp_directory_size(most);
-    }
+    let files = DiskManagerBuilder::default();
     let is_named = parent.is_some();
     let parent = parent.unwrap_or_else(std::env::temp_dir);
     match Owned::folder(&parent, NAME) {
         Ok(own) => {
-            files.set_mode(DiskManagerMode::Directories(vec![own.path().to_owned()]));
-            config = config.with_extension(Arc::new(Folder { parent, _own: own }));
+            let room = Arc::new(Room::new(most.unwrap_or(DEFAULT_MAX_TEMP_DIRECTORY_SIZE)));
+            let folder = Arc::new(Folder { parent, own, room });
+            let config = config.with_extension(Arc::clone(&folder));
+            Ok((files.with_temp_file_factory(folder), config))
         }
         Err(error) if is_named => {
             let what = format!("no temporary files can be made in {}: {error}", parent.display());
-            return Err(OpenError::of(Setting::Temp, misuse(what)));
+            Err(OpenError::of(Setting::Temp, misuse(what)))
         }
         // Whoever needs one is told why there is none.
-        Err(_) => {}
+        Err(_) => Ok((files, config)),
     }
-    Ok((files, config))
 }
 
 /// An error of a session's statement, which says where temporary files had no room.
 pub(crate) fn explained(session: &TaskContext, error: DataFusionError) -> DataFusionError {
     let Some(fault) = of_files(error.find_root()) else { return error };
     let folder = session.session_config().get_extension::<Folder>();
-    let folder = folder.map_or_else(std::env::temp_dir, |folder| folder.parent.clone());
-    let folder = folder.display();
-    if fault.kind() == io::ErrorKind::StorageFull {
-        let what = format!(
-            "{folder} has no room for what does not fit the memory limit ({fault}): name another folder (temp), \
-             or give statements more memory"
-        );
-        return Classed::new("53100", what).into();
-    }
-    if fault.kind() == io::ErrorKind::NotFound {
-        // Somebody has swept it: the next statement finds it again.
-        let mut gone = session.runtime_env().disk_manager.temp_dir_paths();
-        gone.retain(|path| !path.exists());
-        if !gone.is_empty() && gone.iter().all(|path| std::fs::create_dir_all(path).is_ok()) {
-            let what =
-                format!("temporary files in {folder} were removed while statements ran; run the statement again");
-            return Classed::new("58030", what).into();
+    let parent = folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.parent.clone());
+    let parent = parent.display();
+    match (fault.kind(), folder) {
+        (io::ErrorKind::QuotaExceeded, Some(folder)) if fault.raw_os_error().is_none() => {
+            let most = folder.room.most();
+            let what = format!(
+                "what does not fit the memory limit would take more than {most} bytes in {parent}, the limit of \
+                 temporary files (max-temp): raise it, or give statements more memory"
+            );
+            Classed::new("53400", what).into()
         }
+        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => {
+            let what = format!(
+                "{parent} has no room for what does not fit the memory limit ({fault}): name another folder (temp), \
+                 or give statements more memory"
+            );
+            Classed::new("53100", what).into()
+        }
+        _ => error,
     }
-    if fault.to_string().contains(OVER_THE_LIMIT) {
-        let most = session.runtime_env().disk_manager.max_temp_directory_size();
-        let what = format!(
-            "what does not fit the memory limit would take more than {most} bytes in {folder}, the limit of \
-             temporary files (max-temp): raise it, or give statements more memory"
-        );
-        return Classed::new("53400", what).into();
-    }
-    error
 }
 
 fn of_files(root: &DataFusionError) -> Option<&io::Error> {
@@ -131,7 +132,7 @@ mod tests {
             Ok::<_, DataFusionError>(rows.iter().map(|batch| batch.num_rows()).sum::<usize>())
         };
         let enough = session(&parent, None);
-        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
         assert_eq!(rows(&enough).await.unwrap(), 100_000);
         let error = rows(&session(&parent, Some(1 << 20))).await.unwrap_err();
         let class = Classed::of(&error).unwrap();
@@ -139,18 +140,13 @@ mod tests {
         assert!(class.code == "53400" && class.message.contains("1048576 bytes"), "{error}");
         assert!(class.message.contains(&folder) && class.message.contains("max-temp"), "{error}");
         // What was swept away comes again.
-        for own in std::fs::read_dir(parent.path()).unwrap() {
-            for inner in std::fs::read_dir(own.unwrap().path()).unwrap() {
-                let inner = inner.unwrap().path();
-                _ = std::fs::remove_dir_all(&inner).or_else(|_| std::fs::remove_file(&inner));
-            }
+        for own in fs::read_dir(parent.path()).unwrap() {
+            fs::remove_dir_all(own.unwrap().path()).unwrap();
         }
-        let error = rows(&enough).await.unwrap_err().to_string();
-        assert!(error.contains("were removed"), "{error}");
         assert_eq!(rows(&enough).await.unwrap(), 100_000);
         // With the sessions go their folders.
         drop(enough);
-        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 
     #[test]
@@ -165,7 +161,9 @@ mod tests {
         let full = || io::Error::from(io::ErrorKind::StorageFull);
         let arrow = ArrowError::IoError("IO error: no room".into(), full());
         let session = SessionContext::new().task_ctx();
-        for error in [DataFusionError::IoError(full()), DataFusionError::ArrowError(Box::new(arrow), None)] {
+        let quota = io::Error::from(rustix::io::Errno::DQUOT);
+        let arrow = DataFusionError::ArrowError(Box::new(arrow), None);
+        for error in [DataFusionError::IoError(full()), DataFusionError::IoError(quota), arrow] {
             let class = Classed::of(&explained(&session, error)).unwrap().clone();
             assert!(class.code == "53100" && class.message.contains(&*std::env::temp_dir().to_string_lossy()));
         }
