@@ -43,7 +43,6 @@ impl Need {
         Some(match self {
             Self { turn: false, .. } if are_others => Self { turn: true, ..self },
             Self { joins_on_disk: false, .. } if of_a_join => Self { turn: true, joins_on_disk: true, ..self },
-            Self { plain_texts: false, .. } if of_first_rows => Self { turn: true, plain_texts: true, ..self },
             Self { whole_sorts: false, .. } if of_first_rows => Self { turn: true, whole_sorts: true, ..self },
             Self { distinct_apart: false, .. } if of_groups && can_be_apart() => {
                 Self { turn: true, distinct_apart: true, ..self }

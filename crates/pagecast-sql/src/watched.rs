@@ -21,6 +21,7 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{
@@ -31,7 +32,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+};
 use datafusion::prelude::SessionContext;
 
 use crate::apart::{self, Apart};
@@ -164,10 +167,21 @@ fn with_compact_input(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     let is_view = |field: &FieldRef| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
     let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
     match inputs.first_mut().filter(|first| keeps && first.schema().fields().iter().any(is_view)) {
-        Some(first) => *first = Arc::new(WatchedExec::compact(Arc::clone(first), budget)?),
+        Some(first) => {
+            let passing = plan.downcast_ref::<SortExec>().map_or(Ok(None), passing_of)?;
+            *first = Arc::new(WatchedExec::compact(Arc::clone(first), budget)?.with_passing(passing));
+        }
         None => return Ok(plan),
     }
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The filter of a sort for those rows that may still be among its first. Of rows in order it sees
+/// all: one that is too late says that all further ones are.
+fn passing_of(sort: &SortExec) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let key = sort.expr().first().clone();
+    let is_begun = sort.input().equivalence_properties().ordering_satisfy([key])?;
+    Ok(sort.dynamic_expressions_produced().pop().filter(|_| !is_begun))
 }
 
 /// Whether a node may make many batches of one that it is given.
@@ -186,6 +200,7 @@ mod tests {
     use super::*;
     use crate::budget::tests::budget;
     use crate::held::Held;
+    use arrow::array::RecordBatch;
     use datafusion::prelude::SessionConfig;
     use futures::StreamExt;
     use std::future::poll_fn;
@@ -298,6 +313,24 @@ mod tests {
             let plan = ctx.sql(&format!("SELECT {list} FROM t")).await.unwrap();
             let plan = plan.create_physical_plan().await.unwrap();
             assert_eq!(plan.is::<ProjectionExec>(), stays, "{list}: {plan:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn first_rows_keep_no_texts_of_others() {
+        let config = SessionConfig::new().with_target_partitions(1).with_batch_size(5000);
+        let (stock, ours) = (SessionContext::new_with_config(config.clone()), SessionContext::new_with_config(config));
+        install(&ours, Budget::default());
+        let texts = "arrow_cast(repeat('x', 20) || (value % 30011), 'Utf8View') AS t";
+        for order in ["t, v DESC", "v * 7919 % 60001"] {
+            let sql =
+                format!("SELECT v, t FROM (SELECT value AS v, {texts} FROM range(60000)) ORDER BY {order} LIMIT 100");
+            let rows = async |ctx: &SessionContext| ctx.sql(&sql).await.unwrap().collect().await.unwrap();
+            let kept = |rows: &[RecordBatch]| rows[0].column(1).get_buffer_memory_size();
+            let (before, after) = (rows(&stock).await, rows(&ours).await);
+            assert_eq!(before, after, "{sql}");
+            let (before, after) = (kept(&before), kept(&after));
+            assert!(before > 3 * after, "{sql}: {before} became {after}; it may go if there was little");
         }
     }
 

@@ -2,13 +2,14 @@
 //!
 //! Between two batches it ends what was ended, gives way where its turn is over, and looks at the
 //! heap. Some hand on rows up to a width only, or few long values at once, or texts without the
-//! pages of a file that they came in.
+//! pages of a file that they came in, and of these only rows that may still be among the first.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, SchemaRef, StringViewType};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
@@ -47,6 +48,8 @@ pub(crate) struct WatchedExec {
     copies: u64,
     /// Whether texts come without the buffers that they are a small part of.
     compact: bool,
+    /// What the first rows that somebody above has leave to be found.
+    passing: Option<Arc<dyn PhysicalExpr>>,
 }
 
 /// How wide rows may be.
@@ -60,7 +63,8 @@ struct Narrow {
 impl WatchedExec {
     pub(crate) fn over(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<Self> {
         let (executed, budget) = (watched_join(&plan)?, budget.clone());
-        Ok(Self { plan, executed, budget, narrow: None, most: u64::MAX, beside: 0, copies: 0, compact: false })
+        let (most, beside, copies) = (u64::MAX, 0, 0);
+        Ok(Self { plan, executed, budget, narrow: None, most, beside, copies, compact: false, passing: None })
     }
 
     /// Refuses rows with more than `widest` bytes in these columns.
@@ -80,6 +84,12 @@ impl WatchedExec {
             Some(watched) => Self { compact: true, ..watched.clone() },
             None => Self { compact: true, ..Self::over(plan, budget)? },
         })
+    }
+
+    /// Hands on those rows alone that may still be among the first ones, whose filter this is. It
+    /// looks at them anyway, and keeps the whole batch of each that it takes.
+    pub(crate) fn with_passing(self, passing: Option<Arc<dyn PhysicalExpr>>) -> Self {
+        Self { passing, ..self }
     }
 
     pub(crate) fn inner(&self) -> Arc<dyn ExecutionPlan> {
@@ -146,11 +156,17 @@ impl ExecutionPlan for WatchedExec {
         Ok(Arc::new(Self { executed: watched_join(&plan)?, plan, ..Self::clone(&self) }))
     }
 
+    /// Whoever runs again begins with a filter of its own.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::clone(&self).with_passing(None)))
+    }
+
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.executed.execute(partition, context)?;
         let (budget, narrow) = (self.budget.clone(), self.narrow.clone());
         let (most, beside, copies, compact) = (self.most, self.beside, self.copies, self.compact);
-        Ok(Box::pin(Watched { rows, budget, narrow, most, beside, rest: None, copies, compact, gathered: 0 }))
+        let passing = self.passing.clone();
+        Ok(Box::pin(Watched { rows, budget, narrow, most, beside, rest: None, copies, compact, passing, gathered: 0 }))
     }
 }
 
@@ -164,6 +180,7 @@ struct Watched {
     rest: Option<Parts>,
     copies: u64,
     compact: bool,
+    passing: Option<Arc<dyn PhysicalExpr>>,
     /// Bytes of long values that have come, where they are copied together.
     gathered: u64,
 }
@@ -240,6 +257,14 @@ pub(crate) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &rows)?)
 }
 
+/// The rows for which the filter is true.
+fn passing(filter: &Arc<dyn PhysicalExpr>, batch: RecordBatch) -> Result<RecordBatch> {
+    let passes = filter.evaluate(&batch)?.into_array(batch.num_rows())?;
+    let passes = passes.as_boolean();
+    let are_all = passes.null_count() == 0 && !passes.has_false();
+    if are_all { Ok(batch) } else { Ok(filter_record_batch(&batch, passes)?) }
+}
+
 /// Bytes of the longest value.
 fn widest(column: &ArrayRef) -> u64 {
     let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0) as u64;
@@ -274,6 +299,7 @@ impl Stream for Watched {
             };
             self.check_width(&batch)?;
             self.gather(&batch)?;
+            let batch = if let Some(filter) = &self.passing { passing(filter, batch)? } else { batch };
             let batch = if self.compact { compacted(batch)? } else { batch };
             let takes_long = self.most < u64::MAX && long_bytes(&batch) > TAKES_LONG;
             self.rest = Some(Parts::of(batch, self.most, self.beside));

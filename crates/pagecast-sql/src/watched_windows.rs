@@ -256,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn texts_of_all_rows_for_each_of_them_are_refused() {
         let ctx = SessionContext::new();
-        watched::install(&ctx, budget(64 << 20));
+        watched::install(&ctx, budget(256 << 20));
         let frames = ["", "ORDER BY value", "ORDER BY value ROWS BETWEEN 20000 PRECEDING AND CURRENT ROW"];
         // Of a frame whose begin moves there is no string_agg.
         for (function, frames) in [("string_agg(t, '')", &frames[..2]), ("array_agg(t)", &frames[..])] {
