@@ -1,8 +1,8 @@
 //! One temporary file: rows that memory does not hold, written once and read in order.
 //!
-//! What was written a moment ago is mostly still in the system's cache. Whoever asks for it takes it
-//! from there, and only what is not there is waited for in another thread. The engine's own files
-//! change threads for each chunk, and write each part of a batch with a call of its own.
+//! What was written a moment ago is mostly still in the system's cache. Whoever asks for it takes
+//! it from there, and only what is not there is waited for in another thread. The engine's own
+//! files change threads for each chunk, and write each part of a batch with a call of its own.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
