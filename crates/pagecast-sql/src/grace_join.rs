@@ -26,6 +26,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
@@ -78,7 +79,9 @@ impl PhysicalOptimizerRule for ToDisk {
 /// one partition alone.
 fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let to_disk = |node: Arc<dyn ExecutionPlan>| {
-        let Some(join) = node.downcast_ref::<HashJoinExec>().filter(|join| is_of_pairs(join)) else {
+        let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
+        let alone = if join.null_aware { Some(in_one_partition(join)?) } else { None };
+        let Some(join) = alone.as_ref().or(Some(join)).filter(|join| is_of_pairs(join)) else {
             return Ok(Transformed::no(node));
         };
         let order = join.properties().output_ordering().cloned();
@@ -92,6 +95,12 @@ fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(to_disk).map(|plan| plan.data)
 }
 
+/// The join, whose right side is in one partition.
+fn in_one_partition(join: &HashJoinExec) -> Result<HashJoinExec> {
+    let right = Arc::new(CoalescePartitionsExec::new(Arc::clone(join.right())));
+    join.builder().recompute_properties().with_new_children(vec![Arc::clone(join.left()), right])?.build()
+}
+
 /// Whether a partition of a join has those of its sides of the same number, and no others; and
 /// whether one sort has all orders that its rows have.
 fn is_of_pairs(join: &HashJoinExec) -> bool {
@@ -99,7 +108,7 @@ fn is_of_pairs(join: &HashJoinExec) -> bool {
         return false;
     }
     let is_alone = || join.right().output_partitioning().partition_count() == 1;
-    (!join.null_aware && *join.partition_mode() == PartitionMode::Partitioned) || is_alone()
+    *join.partition_mode() == PartitionMode::Partitioned || is_alone()
 }
 
 /// The hash join that goes to disk in this node.
@@ -203,7 +212,8 @@ impl ExecutionPlan for GraceJoinExec {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use arrow::array::RecordBatch;
+    use arrow::array::{AsArray, RecordBatch};
+    use arrow::datatypes::Int64Type;
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::{collect, displayable};
@@ -247,6 +257,26 @@ mod tests {
                 pretty_format_batches(&right).unwrap().to_string(),
                 "{kind} in {partitions}"
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn not_in_knows_of_a_null_in_any_row() {
+        let right = |with: &str| {
+            format!(
+                "(SELECT CASE WHEN value = {with} THEN NULL ELSE value * 3 END FROM range(100000) WHERE value < {with} + 9)"
+            )
+        };
+        for (with, count) in [("200000", 133_333), ("99990", 0), ("-9", 200_000)] {
+            let sql = format!("SELECT count(*) FROM range(200000) WHERE value NOT IN {}", right(with));
+            for partitions in [1, 3] {
+                let little = in_little(&sql, 1 << 20, partitions).await.unwrap();
+                assert_eq!(
+                    little[0].column(0).as_primitive::<Int64Type>().values()[..],
+                    [count],
+                    "{with} in {partitions}"
+                );
+            }
         }
     }
 
