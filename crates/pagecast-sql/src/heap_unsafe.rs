@@ -15,11 +15,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 const SHARDS: usize = 64;
 
-/// Larger blocks than a part of what is kept are the system's at once when they are freed, since
-/// others that live would keep the space between them: at most what glibc takes, and at least what
-/// a page of a file or a batch becomes, also in a small budget.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const PART_KEPT: i32 = 8;
+/// Larger blocks are the system's at once when they are freed: at most what glibc takes, and at
+/// least what a page of a file or a batch becomes, also in a small budget.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LEAST_KEPT: i32 = 1 << 20;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -107,7 +104,7 @@ pub(crate) fn keep_freed(bytes: u64) {
     {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         // SAFETY: it takes numbers, and any thread may call it.
-        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, (bytes / PART_KEPT).clamp(LEAST_KEPT, MOST_KEPT)) };
+        let _ = unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes.clamp(LEAST_KEPT, MOST_KEPT)) };
         // SAFETY: as above.
         let _ = unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, bytes) };
     }
