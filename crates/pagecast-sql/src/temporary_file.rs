@@ -101,6 +101,10 @@ impl Content {
         let content = Arc::clone(self);
         let read = move || {
             let read = content.file.as_file().read_at(&mut chunk, at)?;
+            if read == 0 && left > 0 {
+                let what = format!("{} was cut at byte {at} while it was used", content.file.path().display());
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, what));
+            }
             chunk.truncate(read);
             Ok(chunk)
         };
@@ -201,6 +205,21 @@ mod tests {
         fadvise(file.0.file.as_file(), 0, None, Advice::DontNeed).unwrap();
         assert_eq!(content(&file).await, [bytes.as_slice(), b"more"].concat());
         assert_eq!(file.size(), Some(bytes.len() as u64 + 4));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_cut_is_no_shorter_one() {
+        let (file, _) = file(u64::MAX);
+        let mut writer = file.open_writer().unwrap();
+        writer.write_all(&[1; 1000]).unwrap();
+        writer.finish().unwrap();
+        file.0.file.as_file().set_len(600).unwrap();
+        let read: Result<Vec<Bytes>> = file.read_stream().unwrap().try_collect().await;
+        let said = read.unwrap_err().to_string();
+        assert!(
+            said.contains("was cut at byte 600") && said.contains(&*file.0.file.path().to_string_lossy()),
+            "{said}"
+        );
     }
 
     #[test]
