@@ -13,7 +13,7 @@ use pagecast::files::Owned;
 
 use crate::Classed;
 use crate::error::{OpenError, Setting, misuse};
-use crate::temporary_file::{Room, TemporaryFile};
+use crate::temporary_file::{OVER_THE_LIMIT, Quota, TemporaryFile};
 
 /// Each session has a folder of such a name. That of a process that was killed goes with the next.
 const NAME: &str = "pagecast-spill-";
@@ -23,7 +23,7 @@ const NAME: &str = "pagecast-spill-";
 struct Folder {
     parent: PathBuf,
     own: Owned,
-    room: Arc<Room>,
+    quota: Arc<Quota>,
 }
 
 impl TempFileFactory for Folder {
@@ -34,7 +34,7 @@ impl TempFileFactory for Folder {
             io::ErrorKind::NotFound => fs::create_dir_all(self.own.path()).and_then(|()| make()),
             _ => Err(error),
         });
-        Ok(Arc::new(TemporaryFile::new(made.map_err(DataFusionError::IoError)?, Arc::clone(&self.room))))
+        Ok(Arc::new(TemporaryFile::new(made.map_err(DataFusionError::IoError)?, Arc::clone(&self.quota))))
     }
 }
 
@@ -48,13 +48,13 @@ pub(crate) fn folder(
     most: Option<u64>,
     config: SessionConfig,
 ) -> Result<(DiskManagerBuilder, SessionConfig), OpenError> {
-    let files = DiskManagerBuilder::default();
+    let most = most.unwrap_or(DEFAULT_MAX_TEMP_DIRECTORY_SIZE);
+    let files = DiskManagerBuilder::default().with_max_temp_directory_size(most);
     let is_named = parent.is_some();
     let parent = parent.unwrap_or_else(std::env::temp_dir);
     match Owned::folder(&parent, NAME) {
         Ok(own) => {
-            let room = Arc::new(Room::new(most.unwrap_or(DEFAULT_MAX_TEMP_DIRECTORY_SIZE)));
-            let folder = Arc::new(Folder { parent, own, room });
+            let folder = Arc::new(Folder { parent, own, quota: Arc::new(Quota::new(most)) });
             let config = config.with_extension(Arc::clone(&folder));
             Ok((files.with_temp_file_factory(folder), config))
         }
@@ -71,26 +71,24 @@ pub(crate) fn folder(
 pub(crate) fn explained(session: &TaskContext, error: DataFusionError) -> DataFusionError {
     let Some(fault) = of_files(error.find_root()) else { return error };
     let folder = session.session_config().get_extension::<Folder>();
-    let parent = folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.parent.clone());
-    let parent = parent.display();
-    match (fault.kind(), folder) {
-        (io::ErrorKind::QuotaExceeded, Some(folder)) if fault.raw_os_error().is_none() => {
-            let most = folder.room.most();
-            let what = format!(
-                "what does not fit the memory limit would take more than {most} bytes in {parent}, the limit of \
-                 temporary files (max-temp): raise it, or give statements more memory"
-            );
-            Classed::new("53400", what).into()
-        }
-        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _) => {
-            let what = format!(
-                "{parent} has no room for what does not fit the memory limit ({fault}): name another folder (temp), \
-                 or give statements more memory"
-            );
-            Classed::new("53100", what).into()
-        }
-        _ => error,
+    let folder = folder.map_or_else(std::env::temp_dir, |folder| folder.parent.clone());
+    let folder = folder.display();
+    if fault.to_string().contains(OVER_THE_LIMIT) {
+        let most = session.runtime_env().disk_manager.max_temp_directory_size();
+        let what = format!(
+            "what does not fit the memory limit would take more than {most} bytes in {folder}, the limit of \
+             temporary files (max-temp): raise it, or give statements more memory"
+        );
+        return Classed::new("53400", what).into();
     }
+    if matches!(fault.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        let what = format!(
+            "{folder} has no room for what does not fit the memory limit ({fault}): name another folder (temp), \
+             or give statements more memory"
+        );
+        return Classed::new("53100", what).into();
+    }
+    error
 }
 
 fn of_files(root: &DataFusionError) -> Option<&io::Error> {
@@ -144,6 +142,10 @@ mod tests {
             fs::remove_dir_all(own.unwrap().path()).unwrap();
         }
         assert_eq!(rows(&enough).await.unwrap(), 100_000);
+        // By a limit that is set, DataFusion's own files are in their place.
+        enough.sql("SET datafusion.runtime.max_temp_directory_size = '1M'").await.unwrap();
+        let error = rows(&enough).await.unwrap_err();
+        assert!(Classed::of(&error).is_some_and(|class| class.code == "53400"), "{error}");
         // With the sessions go their folders.
         drop(enough);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
