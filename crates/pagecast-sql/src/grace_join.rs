@@ -81,9 +81,10 @@ fn to_disk(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let to_disk = |node: Arc<dyn ExecutionPlan>| {
         let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
         let alone = if join.null_aware { Some(in_one_partition(join)?) } else { None };
-        let Some(join) = alone.as_ref().or(Some(join)).filter(|join| is_of_pairs(join)) else {
+        let join = alone.as_ref().unwrap_or(join);
+        if !is_of_pairs(join) {
             return Ok(Transformed::no(node));
-        };
+        }
         let order = join.properties().output_ordering().cloned();
         let grace: Arc<dyn ExecutionPlan> = Arc::new(GraceJoinExec::of(join)?);
         Ok(Transformed::yes(match order {

@@ -71,17 +71,15 @@ impl MemoryPool for LeftToTurn {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let ended = Held::check_current();
+        let can_spill = reservation.consumer().can_spill();
         // A sort that merges what it has kept asks nobody else for a second. Who can spill would
         // sort and write all that it holds if it were refused: it is given whatever it asks for,
         // and its next batch tells it.
-        if !reservation.consumer().can_spill() {
-            ended?;
-        } else if ended.is_err() {
-            self.grow(reservation, additional);
-            return Ok(());
-        }
-        if additional == 0 || reservation.consumer().name().starts_with(HANDS_ON) {
+        let has_ended = match Held::check_current() {
+            Err(ended) if !can_spill => return Err(ended),
+            checked => checked.is_err(),
+        };
+        if has_ended || additional == 0 || reservation.consumer().name().starts_with(HANDS_ON) {
             self.grow(reservation, additional);
             return Ok(());
         }
@@ -92,7 +90,7 @@ impl MemoryPool for LeftToTurn {
                 self.most
             );
         }
-        let is_worth_it = reservation.consumer().can_spill() && reservation.size() >= self.most / WORTH_IT;
+        let is_worth_it = can_spill && reservation.size() >= self.most / WORTH_IT;
         if is_worth_it && !self.budget.is_free(additional as u64) {
             return resources_err!("{additional} bytes more: the heap is full, and what is kept can be given up");
         }
@@ -152,6 +150,7 @@ mod tests {
         let (merges, spills) = grown(1000).await;
         assert!(merges.unwrap_err().to_string().contains("ended"));
         spills.unwrap();
+        assert_eq!(pool.reserved(), 1003);
     }
 
     #[tokio::test]

@@ -176,8 +176,9 @@ fn with_compact_input(plan: Arc<dyn ExecutionPlan>, budget: &Budget) -> Result<A
     plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-/// The filter of a sort for those rows that may still be among its first. Of rows in order it sees
-/// all: one that is too late says that all further ones are.
+/// The filter by which a sort for its first rows knows those that may still be among them. There is
+/// none where its input comes in the order of its first key: such a sort ends with the first row
+/// that is too late, and must see it.
 fn passing_of(sort: &SortExec) -> Result<Option<Arc<dyn PhysicalExpr>>> {
     let key = sort.expr().first().clone();
     let is_begun = sort.input().equivalence_properties().ordering_satisfy([key])?;
@@ -201,6 +202,8 @@ mod tests {
     use crate::budget::tests::budget;
     use crate::held::Held;
     use arrow::array::RecordBatch;
+    use datafusion::physical_plan::collect;
+    use datafusion::physical_plan::execution_plan::reset_plan_states;
     use datafusion::prelude::SessionConfig;
     use futures::StreamExt;
     use std::future::poll_fn;
@@ -332,6 +335,20 @@ mod tests {
             let (before, after) = (kept(&before), kept(&after));
             assert!(before > 3 * after, "{sql}: {before} became {after}; it may go if there was little");
         }
+    }
+
+    #[tokio::test]
+    async fn first_rows_are_found_anew_by_a_plan_that_runs_again() {
+        // The last of a partition's rows does not pass its own filter.
+        let ctx = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(1));
+        install(&ctx, Budget::default());
+        let texts = "arrow_cast(repeat('x', 20) || (value % 30011), 'Utf8View') AS t";
+        let sql = format!("SELECT value, t FROM (SELECT value, {texts} FROM range(60000)) ORDER BY t, value LIMIT 100");
+        let plan = ctx.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+        let first = collect(Arc::clone(&plan), ctx.task_ctx()).await.unwrap();
+        let again = collect(reset_plan_states(plan).unwrap(), ctx.task_ctx()).await.unwrap();
+        assert_eq!(first.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
+        assert_eq!(first, again);
     }
 
     #[tokio::test]

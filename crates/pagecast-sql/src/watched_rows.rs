@@ -48,7 +48,7 @@ pub(crate) struct WatchedExec {
     copies: u64,
     /// Whether texts come without the buffers that they are a small part of.
     compact: bool,
-    /// What the first rows that somebody above has leave to be found.
+    /// The filter of a sort above that wants its first rows alone: rows that do not pass it are dropped.
     passing: Option<Arc<dyn PhysicalExpr>>,
 }
 
@@ -86,8 +86,8 @@ impl WatchedExec {
         })
     }
 
-    /// Hands on those rows alone that may still be among the first ones, whose filter this is. It
-    /// looks at them anyway, and keeps the whole batch of each that it takes.
+    /// Hands on only the rows that pass the filter of a sort for its first rows. The sort evaluates
+    /// it, too, but keeps the whole batch of each row that it takes.
     pub(crate) fn with_passing(self, passing: Option<Arc<dyn PhysicalExpr>>) -> Self {
         Self { passing, ..self }
     }
@@ -156,7 +156,7 @@ impl ExecutionPlan for WatchedExec {
         Ok(Arc::new(Self { executed: watched_join(&plan)?, plan, ..Self::clone(&self) }))
     }
 
-    /// Whoever runs again begins with a filter of its own.
+    /// A sort that runs again has a new filter. The old one would drop rows that it wants.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::clone(&self).with_passing(None)))
     }

@@ -1,8 +1,7 @@
 //! First rows by a whole sort, which goes to disk.
 //!
-//! `ORDER BY ... LIMIT` keeps the first rows in memory, however many and wide they are, and of
-//! texts whole batches for each row that is kept. Where that is too much the statement sorts all
-//! rows.
+//! `ORDER BY ... LIMIT` keeps the first rows in memory, however many and wide they are. Where that
+//! is too much the statement sorts all rows.
 
 use std::sync::Arc;
 
