@@ -1,9 +1,9 @@
 //! One temporary file: rows that memory does not hold, written once and read in order.
 //!
 //! What was written a moment ago is mostly still in the system's cache. Whoever asks for it takes
-//! it from there, and only what is not there is waited for in another thread. DataFusion's own files
-//! change threads for each chunk, and write each part of a batch with a call of its own: this goes
-//! when they read in place. No upstream issue is known.
+//! it from there, and only what is not there is waited for in another thread. DataFusion's own
+//! files change threads for each chunk, and write each part of a batch with a call of its own: this
+//! goes when they read in place. No upstream issue is known.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};

@@ -48,7 +48,7 @@ pub(crate) struct WatchedExec {
     copies: u64,
     /// Whether texts come without the buffers that they are a small part of.
     compact: bool,
-    /// The filter of a sort above that wants its first rows alone: rows that do not pass it are dropped.
+    /// The filter of a sort above that wants its first rows alone: what does not pass is dropped.
     passing: Option<Arc<dyn PhysicalExpr>>,
 }
 
